@@ -2,7 +2,19 @@
 //!
 //! * [`batch`]: record batch v2, the hot path: encoding in place, decoding without a copy.
 //! * [`compress`]: the four codecs in the framing that Kafka gives them.
+//! * [`messages`]: requests and responses of the control plane, one file per API, written by the macro of [`codec`].
 
 pub mod batch;
+pub mod codec;
 pub mod compress;
+pub mod messages;
 pub mod varint;
+
+mod api_key;
+mod error_code;
+#[cfg(test)]
+mod sample;
+
+pub use api_key::ApiKey;
+pub use codec::{DecodeError, Message, Reader, Request, Uuid};
+pub use error_code::ErrorCode;
