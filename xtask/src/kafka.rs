@@ -1,0 +1,205 @@
+//! `cargo x kafka`: real Apache Kafka on loopback.
+//!
+//! Everything stands under `target/kafka/`: `VERSION/libs/` holds the jars, `run/NAME/` a cluster's properties, logs, data,
+//! and `cluster.json`, which names its processes. `down` ends those processes and no others, and removes `run/NAME/`.
+
+mod assembly;
+mod cluster;
+mod node;
+mod probe;
+mod tool;
+mod version;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::workspace::Workspace;
+use assembly::Assembly;
+use cluster::Cluster;
+pub use cluster::Plan;
+pub use version::Version;
+
+/// The release that is run where none is named.
+pub const DEFAULT_VERSION: &str = "4.4.0";
+
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Start a cluster and wait until it serves; the last line printed is its bootstrap line
+    Up(Up),
+    /// What is up: versions, nodes, bootstrap lines
+    Status,
+    /// Stop a cluster's processes and remove its data
+    Down(Named),
+    /// Kill one node (SIGKILL); its data stays
+    Kill(OneNode),
+    /// Start one node again on its data, after ending it if it runs
+    Restart(OneNode),
+    /// Run one of Kafka's Java tools, such as kafka-topics, or a class by its full name
+    Tool(tool::Arguments),
+}
+
+#[derive(Args)]
+pub struct Named {
+    /// The cluster, where there are several
+    #[arg(long, default_value = "default", value_parser = cluster_name)]
+    name: String,
+}
+
+#[derive(Args)]
+pub struct OneNode {
+    /// The node's id: 1 to the number of brokers
+    node: u32,
+    #[command(flatten)]
+    cluster: Named,
+}
+
+#[derive(Args)]
+pub struct Up {
+    /// Release of Apache Kafka, 2.1 or later
+    #[arg(long, default_value = DEFAULT_VERSION)]
+    version: Version,
+    /// Number of brokers
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=32))]
+    brokers: u32,
+    /// A broker property, over those that are set here; may be repeated
+    #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
+    properties: Vec<(String, String)>,
+    #[command(flatten)]
+    cluster: Named,
+}
+
+/// `cargo x kafka …`.
+pub fn run(workspace: &Workspace, command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Up(up) => {
+            let plan = Plan {
+                name: up.cluster.name,
+                version: up.version,
+                brokers: up.brokers,
+                properties: up.properties,
+            };
+            println!("bootstrap: {}", self::up(workspace, &plan)?);
+        }
+        Command::Status => status(workspace)?,
+        Command::Down(named) => {
+            if down(workspace, &named.name)? {
+                println!("cluster {} is stopped, its data removed", named.name);
+            } else {
+                println!("no cluster {} is up", named.name);
+            }
+        }
+        Command::Kill(one) => {
+            existing(workspace, &one.cluster)?.kill(one.node)?;
+            println!(
+                "node {} is killed; start it again with: cargo x kafka restart {0}",
+                one.node
+            );
+        }
+        Command::Restart(one) => {
+            let _lock = Cluster::lock(workspace, &one.cluster.name)?;
+            let mut cluster = existing(workspace, &one.cluster)?;
+            let assembly = Assembly::of(workspace, cluster.version())?;
+            cluster.restart(&assembly, one.node)?;
+            println!("node {} serves again", one.node);
+        }
+        Command::Tool(arguments) => return tool::run(workspace, arguments),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the cluster, unless it is up already, and returns its bootstrap servers once all of its brokers are registered.
+pub fn up(workspace: &Workspace, plan: &Plan) -> Result<String> {
+    let _lock = Cluster::lock(workspace, &plan.name)?;
+    let mut cluster = match Cluster::find(workspace, &plan.name)? {
+        Some(cluster) if cluster.is_alive() => {
+            cluster.ensure_is(plan)?;
+            eprintln!("cluster {} is up already", plan.name);
+            return Ok(cluster.bootstrap());
+        }
+        Some(cluster) => {
+            eprintln!(
+                "cluster {} was not stopped, and nothing of it runs any more: starting anew",
+                plan.name
+            );
+            cluster.down()?;
+            Cluster::new(workspace, plan)?
+        }
+        None => Cluster::new(workspace, plan)?,
+    };
+    let started = Assembly::of(workspace, plan.version).and_then(|assembly| cluster.start(&assembly));
+    if let Err(error) = started {
+        // What the failure was is in the error, log tail included; a half of a cluster is of no use.
+        cluster.down()?;
+        return Err(error);
+    }
+    Ok(cluster.bootstrap())
+}
+
+/// Ends the cluster of that name and removes its data; `false` if there is none.
+pub fn down(workspace: &Workspace, name: &str) -> Result<bool> {
+    let _lock = Cluster::lock(workspace, name)?;
+    let Some(cluster) = Cluster::find(workspace, name)? else {
+        return Ok(false);
+    };
+    cluster.down()?;
+    Ok(true)
+}
+
+fn status(workspace: &Workspace) -> Result<()> {
+    let clusters = Cluster::all(workspace)?;
+    if clusters.is_empty() {
+        println!("no cluster is up");
+    }
+    for cluster in clusters {
+        cluster.print_status();
+        println!("bootstrap: {}", cluster.bootstrap());
+    }
+    Ok(())
+}
+
+fn existing(workspace: &Workspace, named: &Named) -> Result<Cluster> {
+    match Cluster::find(workspace, &named.name)? {
+        Some(cluster) => Ok(cluster),
+        None => bail!("no cluster {} is up: cargo x kafka up", named.name),
+    }
+}
+
+/// A cluster's name becomes a directory's.
+fn cluster_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err("letters, digits, '-', '_' and '.', beginning with a letter or digit".to_owned())
+    }
+}
+
+fn property(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("KEY=VALUE is expected".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_name_cannot_leave_its_directory() {
+        assert!(cluster_name("fault-test_2.8").is_ok());
+        for name in ["", ".", "..", "a/b", "../x", "-x", "a b"] {
+            assert!(cluster_name(name).is_err(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn the_value_of_a_property_may_hold_equals_signs() {
+        assert_eq!(property("a.b=c=d"), Ok(("a.b".to_owned(), "c=d".to_owned())));
+        assert_eq!(property("a="), Ok(("a".to_owned(), String::new())));
+        assert!(property("a.b").is_err());
+        assert!(property("=c").is_err());
+    }
+}
