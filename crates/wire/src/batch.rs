@@ -81,6 +81,14 @@ impl RecordHeaders {
         RecordHeaders { encoded }
     }
 
+    /// The headers of a record that was read, as they are.
+    pub fn of(record: &Record<'_>) -> RecordHeaders {
+        let mut encoded = Vec::with_capacity(record.headers.len() + 5);
+        varint::write_signed(&mut encoded, record.header_count.into());
+        encoded.extend_from_slice(record.headers);
+        RecordHeaders { encoded }
+    }
+
     /// Bytes that they add to each record.
     pub fn len_bytes(&self) -> usize {
         self.encoded.len()
@@ -161,7 +169,7 @@ impl BatchBuilder {
             + varint::signed_len(value_len as i64)
             + value_len
             + headers.encoded.len();
-        let mut head = Head::default();
+        let mut head = Head::new();
         head.signed(body as i64);
         head.byte(0);
         head.signed(timestamp_delta);
@@ -176,7 +184,7 @@ impl BatchBuilder {
                 head.signed(key.len() as i64);
                 self.buffer.extend_from_slice(head.bytes());
                 self.buffer.extend_from_slice(key);
-                let mut head = Head::default();
+                let mut head = Head::new();
                 head.signed(value_len as i64);
                 self.buffer.extend_from_slice(head.bytes());
             }
@@ -222,13 +230,17 @@ impl BatchBuilder {
 }
 
 /// The few bytes in front of a record's key and value, gathered on the stack and appended in one piece.
-#[derive(Default)]
 struct Head {
     bytes: [u8; 40],
     len: usize,
 }
 
 impl Head {
+    #[inline]
+    fn new() -> Head {
+        Head { bytes: [0; 40], len: 0 }
+    }
+
     #[inline]
     fn byte(&mut self, byte: u8) {
         self.bytes[self.len] = byte;
@@ -256,7 +268,7 @@ fn put<const N: usize>(buffer: &mut [u8], at: usize, bytes: [u8; N]) {
 }
 
 /// A batch that is ready to be sent, but for the producer's numbers and the CRC over them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SealedBatch {
     buffer: Vec<u8>,
     count: u32,

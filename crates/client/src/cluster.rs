@@ -1,0 +1,774 @@
+//! Connections to a cluster's brokers, what they understand, and who leads what: the state that every client needs.
+//!
+//! [`Cluster`] is a state machine. It is told what happened on the network and what time it is, and answers with
+//! [`NetAction`]s and [`ClusterEvent`]s; it reads no clock and touches no socket. Requests of its user carry a tag of type
+//! `T`, which comes back with the answer or with the loss of the connection.
+
+use crate::net::{CloseReason, ConnId, Frame, NetAction, NetEvent, Outgoing, SocketOptions};
+use model::client_config::{ConnectionConfig, HostPort};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+use wire::codec::{Layout, Message, Reader, Request};
+use wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
+use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::versions::{ApiVersionTable, Unsupported};
+use wire::{ApiKey, ErrorCode};
+
+/// How a client connects.
+#[derive(Clone, Debug)]
+pub struct ClusterConfig {
+    /// `bootstrap.servers`.
+    pub bootstrap: Vec<HostPort>,
+    /// `client.id`.
+    pub client_id: String,
+    /// Number of this client on its thread; becomes part of its connections' names.
+    pub owner: u32,
+    /// `request.timeout.ms`.
+    pub request_timeout_ns: u64,
+    /// `reconnect.backoff.ms`, doubled with each failure in a row.
+    pub reconnect_backoff_ns: u64,
+    /// `reconnect.backoff.max.ms`.
+    pub reconnect_backoff_max_ns: u64,
+    /// `retry.backoff.ms`: the least time between two requests for metadata.
+    pub retry_backoff_ns: u64,
+    /// `socket.connection.setup.timeout.ms`, until a connection has said which versions it understands.
+    pub setup_timeout_ns: u64,
+    /// `metadata.max.age.ms`.
+    pub metadata_max_age_ns: u64,
+    /// Socket options.
+    pub socket: SocketOptions,
+}
+
+impl ClusterConfig {
+    /// As the properties say. `owner` numbers the client on its thread; a frame of more than `max_frame_bytes` is not
+    /// believed.
+    pub fn new(connection: &ConnectionConfig, owner: u32, max_frame_bytes: usize) -> ClusterConfig {
+        ClusterConfig {
+            bootstrap: connection.bootstrap_servers.clone(),
+            client_id: connection.client_id.clone(),
+            owner,
+            request_timeout_ns: nanos(connection.request_timeout),
+            reconnect_backoff_ns: nanos(connection.reconnect_backoff),
+            reconnect_backoff_max_ns: nanos(connection.reconnect_backoff_max),
+            retry_backoff_ns: nanos(connection.retry_backoff),
+            setup_timeout_ns: nanos(connection.connection_setup_timeout),
+            metadata_max_age_ns: nanos(connection.metadata_max_age),
+            socket: SocketOptions {
+                send_buffer_bytes: connection.send_buffer_bytes.map(|bytes| bytes as usize),
+                receive_buffer_bytes: connection.receive_buffer_bytes.map(|bytes| bytes as usize),
+                max_frame_bytes,
+            },
+        }
+    }
+}
+
+/// Whole nanoseconds, or the most that 64 bits hold.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A broker as metadata names it, or a bootstrap server of which only the address is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Node {
+    /// The broker of that id.
+    Broker(i32),
+    /// The bootstrap server at that place in the list.
+    Bootstrap(usize),
+}
+
+/// What the cluster says of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metadata {
+    /// Brokers by id.
+    pub brokers: BTreeMap<i32, BrokerInfo>,
+    /// The broker that answers for the controller.
+    pub controller: Option<i32>,
+    /// The cluster's id.
+    pub cluster_id: Option<String>,
+    /// The topics that were asked for, by name.
+    pub topics: HashMap<String, TopicInfo>,
+}
+
+/// One broker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokerInfo {
+    /// What it advertises.
+    pub address: HostPort,
+    /// Its rack.
+    pub rack: Option<String>,
+}
+
+/// One topic.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TopicInfo {
+    /// Why there is no more to say, or `NONE`.
+    pub error: ErrorCode,
+    /// Its id; all zero before Kafka 2.8.
+    pub topic_id: wire::codec::Uuid,
+    /// Whether Kafka keeps it for itself.
+    pub is_internal: bool,
+    /// Its partitions, by index.
+    pub partitions: Vec<PartitionInfo>,
+}
+
+/// One partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PartitionInfo {
+    /// Its index.
+    pub index: i32,
+    /// The broker that leads it.
+    pub leader: Option<i32>,
+    /// The leader's epoch, −1 before Kafka 2.1.
+    pub leader_epoch: i32,
+    /// The brokers that hold it.
+    pub replicas: Vec<i32>,
+    /// Those that are in sync.
+    pub isr: Vec<i32>,
+}
+
+/// What a [`Cluster`] tells its user.
+#[derive(Debug)]
+pub enum ClusterEvent<T> {
+    /// A broker may be asked now.
+    Ready(Node),
+    /// Metadata came in.
+    MetadataUpdated,
+    /// A request that has no answer (acks=0) is in the kernel's hands.
+    Written {
+        /// The request's tag.
+        tag: T,
+        /// When.
+        at_ns: u64,
+    },
+    /// An answer.
+    Answer {
+        /// Who answered.
+        node: Node,
+        /// The request's tag.
+        tag: T,
+        /// The request's version.
+        version: i16,
+        /// The answer.
+        frame: Frame,
+        /// Where in it the message begins, behind the header.
+        body_at: usize,
+        /// When the request's last byte was given to the kernel.
+        written_ns: u64,
+        /// When the answer was read.
+        at_ns: u64,
+    },
+    /// The connection ended, or the time-out came, before the answer did.
+    Lost {
+        /// Who was asked.
+        node: Node,
+        /// The request's tag.
+        tag: T,
+        /// When the request's last byte was given to the kernel; `None` if it never was.
+        written_ns: Option<u64>,
+        /// Why.
+        reason: CloseReason,
+        /// When.
+        at_ns: u64,
+    },
+}
+
+#[derive(Debug)]
+enum Purpose<T> {
+    Versions { version: i16 },
+    Metadata { version: i16 },
+    User { tag: T, version: i16, response_tagged: bool },
+}
+
+#[derive(Debug)]
+struct InFlight<T> {
+    correlation: i32,
+    purpose: Purpose<T>,
+    written_ns: Option<u64>,
+    timeout_at_ns: u64,
+    has_answer: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkState {
+    Idle,
+    Connecting { conn: ConnId, since_ns: u64 },
+    Negotiating { conn: ConnId, since_ns: u64 },
+    Ready { conn: ConnId },
+}
+
+#[derive(Debug)]
+struct Link<T> {
+    node: Node,
+    address: HostPort,
+    state: LinkState,
+    in_flight: VecDeque<InFlight<T>>,
+    failures: u32,
+    attempts: u32,
+    retry_at_ns: u64,
+    last_failure: Option<CloseReason>,
+    versions: Option<ApiVersionTable>,
+}
+
+impl<T> Link<T> {
+    fn new(node: Node, address: HostPort) -> Link<T> {
+        Link {
+            node,
+            address,
+            state: LinkState::Idle,
+            in_flight: VecDeque::new(),
+            failures: 0,
+            attempts: 0,
+            retry_at_ns: 0,
+            last_failure: None,
+            versions: None,
+        }
+    }
+
+    fn conn(&self) -> Option<ConnId> {
+        match self.state {
+            LinkState::Idle => None,
+            LinkState::Connecting { conn, .. } | LinkState::Negotiating { conn, .. } | LinkState::Ready { conn } => Some(conn),
+        }
+    }
+}
+
+/// Why a request could not be sent to a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// There is no open connection; ask [`Cluster::is_ready`] first.
+    #[error("not connected")]
+    NotReady,
+    /// The broker has no version of the API that we have.
+    #[error(transparent)]
+    Unsupported(#[from] Unsupported),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Cluster<T> {
+    config: ClusterConfig,
+    links: Vec<Link<T>>,
+    by_node: HashMap<Node, usize>,
+    next_serial: u32,
+    next_correlation: i32,
+    metadata: Metadata,
+    has_metadata: bool,
+    topics: BTreeSet<String>,
+    metadata_wanted: bool,
+    metadata_in_flight: bool,
+    metadata_asked_ns: Option<u64>,
+    metadata_fresh_until_ns: u64,
+    actions: Vec<NetAction>,
+    events: VecDeque<ClusterEvent<T>>,
+    unusable: Option<String>,
+}
+
+impl<T> Cluster<T> {
+    /// A cluster that is not connected yet. Metadata is asked for at the first [`Cluster::tick`].
+    pub fn new(config: ClusterConfig) -> Cluster<T> {
+        let mut cluster = Cluster {
+            links: Vec::new(),
+            by_node: HashMap::new(),
+            next_serial: 0,
+            next_correlation: 0,
+            metadata: Metadata::default(),
+            has_metadata: false,
+            topics: BTreeSet::new(),
+            metadata_wanted: true,
+            metadata_in_flight: false,
+            metadata_asked_ns: None,
+            metadata_fresh_until_ns: 0,
+            actions: Vec::new(),
+            events: VecDeque::new(),
+            unusable: None,
+            config,
+        };
+        for (index, address) in cluster.config.bootstrap.clone().into_iter().enumerate() {
+            cluster.link(Node::Bootstrap(index), address);
+        }
+        cluster
+    }
+
+    /// How it connects.
+    pub fn config(&self) -> &ClusterConfig {
+        &self.config
+    }
+
+    /// The topics that metadata is asked for from now on. Metadata is asked for again if there is a new one.
+    pub fn watch_topics<'a>(&mut self, topics: impl IntoIterator<Item = &'a str>) {
+        for topic in topics {
+            if self.topics.insert(topic.to_owned()) {
+                self.metadata_wanted = true;
+            }
+        }
+    }
+
+    /// The newest metadata; empty until the first has come.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Whether metadata has ever come.
+    pub fn has_metadata(&self) -> bool {
+        self.has_metadata
+    }
+
+    /// Asks for metadata anew, as soon as `retry.backoff.ms` since the last time has passed.
+    pub fn want_metadata(&mut self) {
+        self.metadata_wanted = true;
+    }
+
+    /// The last failure of each address that has never or not lately been reached, for a message to the user.
+    pub fn failures(&self) -> impl Iterator<Item = (Node, &HostPort, &CloseReason)> {
+        self.links
+            .iter()
+            .filter(|link| link.failures > 0)
+            .filter_map(|link| link.last_failure.as_ref().map(|failure| (link.node, &link.address, failure)))
+    }
+
+    /// Why no broker of this cluster can be spoken with at all, if that is so (no common version).
+    pub fn unusable(&self) -> Option<&str> {
+        self.unusable.as_deref()
+    }
+
+    /// Whether requests may be sent to `node` now. Opens a connection if there is none and the back-off has passed.
+    pub fn is_ready(&mut self, node: Node, now_ns: u64) -> bool {
+        let Some(&index) = self.by_node.get(&node) else { return false };
+        match self.links[index].state {
+            LinkState::Ready { .. } => true,
+            LinkState::Idle if now_ns >= self.links[index].retry_at_ns => {
+                self.connect(index, now_ns);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Any node that requests may be sent to now, the one with the fewest in flight; brokers come before bootstrap servers.
+    pub fn any_ready(&self) -> Option<Node> {
+        self.links
+            .iter()
+            .filter(|link| matches!(link.state, LinkState::Ready { .. }))
+            .min_by_key(|link| (matches!(link.node, Node::Bootstrap(_)), link.in_flight.len()))
+            .map(|link| link.node)
+    }
+
+    /// How many requests to `node` have not been answered.
+    pub fn in_flight(&self, node: Node) -> usize {
+        self.by_node.get(&node).map_or(0, |&index| self.links[index].in_flight.len())
+    }
+
+    /// The newest version of `R` that we and `node` have in common, within `ours`.
+    pub fn version(&self, node: Node, key: ApiKey, ours: RangeInclusive<i16>) -> Result<i16, SendError> {
+        let versions =
+            self.by_node.get(&node).and_then(|&index| self.links[index].versions.as_ref()).ok_or(SendError::NotReady)?;
+        Ok(versions.pick(key, ours)?)
+    }
+
+    /// Sends `request` in the newest common version.
+    pub fn send<R: Request>(&mut self, node: Node, request: &R, tag: T, now_ns: u64) -> Result<(), SendError> {
+        let timeout_ns = self.config.request_timeout_ns;
+        self.send_within(node, R::VERSIONS, request, tag, now_ns, timeout_ns)
+    }
+
+    /// Sends `request` in the newest common version among `versions`, with a time-out of its own.
+    pub fn send_within<R: Request>(
+        &mut self,
+        node: Node,
+        versions: RangeInclusive<i16>,
+        request: &R,
+        tag: T,
+        now_ns: u64,
+        timeout_ns: u64,
+    ) -> Result<(), SendError> {
+        let version = self.version(node, R::KEY, versions)?;
+        let correlation = self.next_correlation();
+        let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, request);
+        let response_tagged = R::FLEXIBLE_FROM.is_some_and(|from| version >= from) && R::KEY != ApiKey::API_VERSIONS;
+        self.send_raw(node, Outgoing::plain(head, correlation), version, response_tagged, Some(timeout_ns), tag, now_ns)
+    }
+
+    /// The correlation id for a request that the caller encodes.
+    pub fn next_correlation(&mut self) -> i32 {
+        self.next_correlation = self.next_correlation.wrapping_add(1) & i32::MAX;
+        self.next_correlation
+    }
+
+    /// Sends a request that the caller has encoded with a correlation id of [`Cluster::next_correlation`].
+    /// `response_tagged` says that the answer's header is the flexible one; without `timeout_ns` no answer is awaited.
+    #[allow(clippy::too_many_arguments, reason = "one call site each in the producer and the consumer, all plain values")]
+    pub fn send_raw(
+        &mut self,
+        node: Node,
+        request: Outgoing,
+        version: i16,
+        response_tagged: bool,
+        timeout_ns: Option<u64>,
+        tag: T,
+        now_ns: u64,
+    ) -> Result<(), SendError> {
+        let &index = self.by_node.get(&node).ok_or(SendError::NotReady)?;
+        let link = &mut self.links[index];
+        let LinkState::Ready { conn } = link.state else { return Err(SendError::NotReady) };
+        link.in_flight.push_back(InFlight {
+            correlation: request.correlation,
+            purpose: Purpose::User { tag, version, response_tagged },
+            written_ns: None,
+            timeout_at_ns: now_ns.saturating_add(timeout_ns.unwrap_or(self.config.request_timeout_ns)),
+            has_answer: timeout_ns.is_some(),
+        });
+        self.actions.push(NetAction::Send { conn, request });
+        Ok(())
+    }
+
+    /// What is to be done on the network; the caller drains it.
+    pub fn actions(&mut self) -> &mut Vec<NetAction> {
+        &mut self.actions
+    }
+
+    /// The next thing that its user should know.
+    pub fn next_event(&mut self) -> Option<ClusterEvent<T>> {
+        self.events.pop_front()
+    }
+
+    /// Closes all connections; what was in flight is lost.
+    pub fn close(&mut self, now_ns: u64) {
+        for index in 0..self.links.len() {
+            if let Some(conn) = self.links[index].conn() {
+                self.actions.push(NetAction::Close { conn });
+                self.lose(index, CloseReason::TimedOut { what: "closed by us" }, now_ns);
+            }
+        }
+    }
+
+    /// Time passes: time-outs, reconnects, metadata that is wanted or has grown old.
+    pub fn tick(&mut self, now_ns: u64) {
+        for index in 0..self.links.len() {
+            let link = &self.links[index];
+            let late = match link.state {
+                LinkState::Idle => None,
+                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => {
+                    (now_ns >= since_ns + self.config.setup_timeout_ns).then_some("socket.connection.setup.timeout.ms")
+                }
+                LinkState::Ready { .. } => link
+                    .in_flight
+                    .iter()
+                    .find(|request| request.has_answer)
+                    .is_some_and(|request| now_ns >= request.timeout_at_ns)
+                    .then_some("request.timeout.ms"),
+            };
+            if let (Some(what), Some(conn)) = (late, link.conn()) {
+                self.actions.push(NetAction::Close { conn });
+                self.lose(index, CloseReason::TimedOut { what }, now_ns);
+            }
+        }
+        if self.has_metadata && now_ns >= self.metadata_fresh_until_ns {
+            self.metadata_wanted = true;
+        }
+        if self.metadata_wanted && !self.metadata_in_flight {
+            self.ask_metadata(now_ns);
+        }
+    }
+
+    /// When [`Cluster::tick`] has something to do next, if nothing happens on the network until then.
+    pub fn next_deadline_ns(&self) -> Option<u64> {
+        let mut soonest: Option<u64> = None;
+        let mut at = |ns: u64| soonest = Some(soonest.map_or(ns, |old| old.min(ns)));
+        for link in &self.links {
+            match link.state {
+                LinkState::Idle => {}
+                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => {
+                    at(since_ns + self.config.setup_timeout_ns)
+                }
+                LinkState::Ready { .. } => {
+                    if let Some(request) = link.in_flight.iter().find(|request| request.has_answer) {
+                        at(request.timeout_at_ns);
+                    }
+                }
+            }
+        }
+        if self.metadata_wanted && !self.metadata_in_flight {
+            // Waits for the back-off, or for a connection that is to be opened after its own.
+            let allowed = self.metadata_asked_ns.map_or(0, |asked| asked + self.config.retry_backoff_ns);
+            let connection = if self.any_ready().is_some() {
+                0
+            } else {
+                self.links.iter().filter(|link| link.state == LinkState::Idle).map(|link| link.retry_at_ns).min().unwrap_or(0)
+            };
+            at(allowed.max(connection));
+        } else if self.has_metadata {
+            at(self.metadata_fresh_until_ns);
+        }
+        soonest
+    }
+
+    /// When a connection to `node` may be tried again; `None` while one is open or on its way.
+    pub fn retry_at_ns(&self, node: Node) -> Option<u64> {
+        let link = &self.links[*self.by_node.get(&node)?];
+        (link.state == LinkState::Idle).then_some(link.retry_at_ns)
+    }
+
+    /// Something happened on a connection of ours.
+    pub fn on_net(&mut self, conn: ConnId, event: NetEvent, now_ns: u64) {
+        let Some(index) = self.links.iter().position(|link| link.conn() == Some(conn)) else { return };
+        match event {
+            NetEvent::Connected => {
+                self.links[index].state = LinkState::Negotiating { conn, since_ns: now_ns };
+                // Version 3 tells the broker who we are; one that does not know it answers in version 0.
+                self.ask_versions(index, conn, 3);
+            }
+            NetEvent::Written { correlation, at_ns } => self.on_written(index, correlation, at_ns),
+            NetEvent::Frame(frame) => {
+                if let Err(error) = self.on_frame(index, conn, frame, now_ns) {
+                    self.actions.push(NetAction::Close { conn });
+                    self.lose(index, CloseReason::Failed { error }, now_ns);
+                }
+            }
+            NetEvent::Closed(reason) => self.lose(index, reason, now_ns),
+        }
+    }
+
+    fn link(&mut self, node: Node, address: HostPort) -> usize {
+        let index = self.links.len();
+        self.links.push(Link::new(node, address));
+        self.by_node.insert(node, index);
+        index
+    }
+
+    fn connect(&mut self, index: usize, now_ns: u64) {
+        let conn = ConnId { owner: self.config.owner, serial: self.next_serial };
+        self.next_serial += 1;
+        let link = &mut self.links[index];
+        link.state = LinkState::Connecting { conn, since_ns: now_ns };
+        self.actions.push(NetAction::Connect {
+            conn,
+            address: link.address.clone(),
+            attempt: link.attempts,
+            options: self.config.socket,
+        });
+        link.attempts = link.attempts.wrapping_add(1);
+    }
+
+    fn ask_versions(&mut self, index: usize, conn: ConnId, version: i16) {
+        let correlation = self.next_correlation();
+        let request = ApiVersionsRequest {
+            client_software_name: "plimsoll".to_owned(),
+            client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..ApiVersionsRequest::default()
+        };
+        let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
+        self.push_own(index, conn, head, correlation, Purpose::Versions { version });
+    }
+
+    fn push_own(&mut self, index: usize, conn: ConnId, head: Vec<u8>, correlation: i32, purpose: Purpose<T>) {
+        self.links[index].in_flight.push_back(InFlight {
+            correlation,
+            purpose,
+            written_ns: None,
+            timeout_at_ns: u64::MAX,
+            has_answer: true,
+        });
+        self.actions.push(NetAction::Send { conn, request: Outgoing::plain(head, correlation) });
+    }
+
+    fn ask_metadata(&mut self, now_ns: u64) {
+        if self.metadata_asked_ns.is_some_and(|asked| now_ns < asked + self.config.retry_backoff_ns) {
+            return;
+        }
+        let Some(node) = self.any_ready() else {
+            // One attempt at a time, brokers that we know before bootstrap servers, as long as none is on its way.
+            let underway = self.links.iter().any(|link| !matches!(link.state, LinkState::Idle | LinkState::Ready { .. }));
+            if !underway {
+                let candidate = (0..self.links.len())
+                    .filter(|&index| now_ns >= self.links[index].retry_at_ns)
+                    .min_by_key(|&index| (self.links[index].failures, matches!(self.links[index].node, Node::Bootstrap(_)), index));
+                if let Some(index) = candidate {
+                    self.connect(index, now_ns);
+                }
+            }
+            return;
+        };
+        let version = match self.version(node, ApiKey::METADATA, 1..=12) {
+            Ok(version) => version,
+            Err(error) => {
+                self.unusable = Some(error.to_string());
+                return;
+            }
+        };
+        let request = MetadataRequest {
+            topics: Some(
+                self.topics.iter().map(|name| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() }).collect(),
+            ),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        let correlation = self.next_correlation();
+        let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
+        let index = self.by_node[&node];
+        let conn = self.links[index].conn().expect("a ready link is connected");
+        self.push_own(index, conn, head, correlation, Purpose::Metadata { version });
+        self.links[index].in_flight.back_mut().expect("just pushed").timeout_at_ns = now_ns + self.config.request_timeout_ns;
+        self.metadata_in_flight = true;
+        self.metadata_wanted = false;
+        self.metadata_asked_ns = Some(now_ns);
+    }
+
+    fn on_written(&mut self, index: usize, correlation: i32, at_ns: u64) {
+        let link = &mut self.links[index];
+        let Some(place) = link.in_flight.iter().position(|request| request.correlation == correlation) else { return };
+        link.in_flight[place].written_ns = Some(at_ns);
+        if !link.in_flight[place].has_answer {
+            let request = link.in_flight.remove(place).expect("the place is in it");
+            if let Purpose::User { tag, .. } = request.purpose {
+                self.events.push_back(ClusterEvent::Written { tag, at_ns });
+            }
+        }
+    }
+
+    fn on_frame(&mut self, index: usize, conn: ConnId, frame: Frame, now_ns: u64) -> Result<(), String> {
+        let mut reader = Reader::new(frame.bytes());
+        let correlation = reader.read_i32().map_err(|error| error.to_string())?;
+        let place = self.links[index].in_flight.iter().position(|request| request.has_answer);
+        let request = match place {
+            Some(place) if self.links[index].in_flight[place].correlation == correlation => {
+                self.links[index].in_flight.remove(place).expect("the place is in it")
+            }
+            _ => return Err(format!("answer {correlation} to a question that was not asked")),
+        };
+        match request.purpose {
+            Purpose::Versions { version } => self.on_versions(index, conn, version, &mut reader, now_ns),
+            Purpose::Metadata { version } => {
+                if MetadataRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
+                    reader.skip_tagged(Layout { version, flexible: true }).map_err(|error| error.to_string())?;
+                }
+                self.metadata_in_flight = false;
+                let response = MetadataResponse::decode(version, &mut reader).map_err(|error| format!("metadata: {error}"))?;
+                self.on_metadata(response, now_ns);
+                Ok(())
+            }
+            Purpose::User { tag, version, response_tagged } => {
+                if response_tagged {
+                    reader.skip_tagged(Layout { version, flexible: true }).map_err(|error| error.to_string())?;
+                }
+                let body_at = reader.position_bytes();
+                let written_ns = request.written_ns.unwrap_or(now_ns);
+                let node = self.links[index].node;
+                self.events.push_back(ClusterEvent::Answer { node, tag, version, frame, body_at, written_ns, at_ns: now_ns });
+                Ok(())
+            }
+        }
+    }
+
+    fn on_versions(&mut self, index: usize, conn: ConnId, version: i16, reader: &mut Reader<'_>, now_ns: u64) -> Result<(), String> {
+        let not_kafka = |error: wire::codec::DecodeError| format!("the answer to ApiVersions cannot be read: {error}");
+        let mut first = reader.clone();
+        let error = ErrorCode(first.read_i16().map_err(not_kafka)?);
+        if error == ErrorCode::UNSUPPORTED_VERSION && version > 0 {
+            self.ask_versions(index, conn, 0);
+            return Ok(());
+        }
+        let response = ApiVersionsResponse::decode(version, reader).map_err(not_kafka)?;
+        if response.error_code != ErrorCode::NONE {
+            return Err(format!("ApiVersions: {}", response.error_code));
+        }
+        let link = &mut self.links[index];
+        link.versions = Some(ApiVersionTable::from_response(&response));
+        link.state = LinkState::Ready { conn };
+        link.failures = 0;
+        let node = link.node;
+        self.events.push_back(ClusterEvent::Ready(node));
+        if self.metadata_wanted && !self.metadata_in_flight {
+            self.ask_metadata(now_ns);
+        }
+        Ok(())
+    }
+
+    fn on_metadata(&mut self, response: MetadataResponse, now_ns: u64) {
+        let mut topics = HashMap::with_capacity(response.topics.len());
+        for topic in response.topics {
+            let Some(name) = topic.name else { continue };
+            let known = self.metadata.topics.get(&name);
+            let mut partitions: Vec<PartitionInfo> = topic
+                .partitions
+                .into_iter()
+                .map(|partition| PartitionInfo {
+                    index: partition.partition_index,
+                    leader: (partition.leader_id >= 0).then_some(partition.leader_id),
+                    leader_epoch: partition.leader_epoch,
+                    replicas: partition.replica_nodes,
+                    isr: partition.isr_nodes,
+                })
+                .collect();
+            partitions.sort_by_key(|partition| partition.index);
+            // Brokers learn of a new leader one after the other: an answer from one that lags must not take us back.
+            if let Some(known) = known.filter(|known| known.topic_id == topic.topic_id) {
+                for partition in &mut partitions {
+                    if let Ok(place) = known.partitions.binary_search_by_key(&partition.index, |known| known.index)
+                        && known.partitions[place].leader_epoch > partition.leader_epoch
+                        && partition.leader_epoch >= 0
+                    {
+                        *partition = known.partitions[place].clone();
+                    }
+                }
+            }
+            topics.insert(
+                name,
+                TopicInfo { error: topic.error_code, topic_id: topic.topic_id, is_internal: topic.is_internal, partitions },
+            );
+        }
+        self.metadata = Metadata {
+            brokers: response
+                .brokers
+                .into_iter()
+                .map(|broker| {
+                    let address = HostPort { host: broker.host, port: broker.port.clamp(0, 65535) as u16 };
+                    (broker.node_id, BrokerInfo { address, rack: broker.rack })
+                })
+                .collect(),
+            controller: (response.controller_id >= 0).then_some(response.controller_id),
+            cluster_id: response.cluster_id,
+            topics,
+        };
+        for (id, broker) in self.metadata.brokers.clone() {
+            match self.by_node.get(&Node::Broker(id)) {
+                Some(&index) => self.links[index].address = broker.address,
+                None => {
+                    self.link(Node::Broker(id), broker.address);
+                }
+            }
+        }
+        self.has_metadata = true;
+        self.metadata_fresh_until_ns = now_ns.saturating_add(self.config.metadata_max_age_ns);
+        self.events.push_back(ClusterEvent::MetadataUpdated);
+    }
+
+    fn lose(&mut self, index: usize, reason: CloseReason, now_ns: u64) {
+        let link = &mut self.links[index];
+        // A broker closes a connection that has been idle for long; that is no failure, and the next use opens it again.
+        let idle_close = matches!(link.state, LinkState::Ready { .. }) && link.in_flight.is_empty() && reason == CloseReason::ByPeer;
+        link.state = LinkState::Idle;
+        link.versions = None;
+        if !idle_close {
+            let backoff_ns = (self.config.reconnect_backoff_ns << link.failures.min(16)).min(self.config.reconnect_backoff_max_ns);
+            link.failures += 1;
+            link.retry_at_ns = now_ns.saturating_add(backoff_ns);
+            link.last_failure = Some(reason.clone());
+            self.metadata_wanted = true;
+        }
+        let node = link.node;
+        for request in link.in_flight.drain(..) {
+            match request.purpose {
+                Purpose::Versions { .. } => {}
+                Purpose::Metadata { .. } => self.metadata_in_flight = false,
+                Purpose::User { tag, .. } => self.events.push_back(ClusterEvent::Lost {
+                    node,
+                    tag,
+                    written_ns: request.written_ns,
+                    reason: reason.clone(),
+                    at_ns: now_ns,
+                }),
+            }
+        }
+    }
+}

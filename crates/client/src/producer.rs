@@ -1,0 +1,1207 @@
+//! The producer: one topic's open, waiting and travelling batches, as a state machine.
+//!
+//! It behaves as the Java client's producer does with the same properties: a partition's batch is sent when it is full,
+//! when `linger.ms` has passed, when the buffer is exhausted, or along with another batch to the same broker; what can be
+//! retried is retried until `retries` or `delivery.timeout.ms` are used up; an idempotent producer numbers its batches so
+//! that retries neither double nor reorder them.
+//!
+//! The user appends records straight into the open batch of a partition ([`Producer::open`]) and leaves a tag of type `T` in
+//! it. Each batch ends exactly once, as a [`Finished`] with that tag.
+
+use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos};
+use crate::net::{ConnId, NetAction, NetEvent, Outgoing};
+use crate::partitioner::StickyPartitioner;
+use model::client_config::{Acks, Compression, ProducerConfig};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use wire::batch::{self, Batch, BatchBuilder, HEADER_LEN, RecordHeaders, SealedBatch};
+use wire::codec::{Message, Reader};
+use wire::compress::{Codec, CodecError, Compressor};
+use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use wire::produce::{self, ProduceResponse};
+use wire::{ApiKey, ErrorCode};
+
+/// Versions of Produce that name topics by name.
+const PRODUCE_VERSIONS: std::ops::RangeInclusive<i16> = 3..=11;
+/// No answer to a producer is larger.
+const MAX_FRAME_BYTES: usize = 16 << 20;
+/// Distance between the ids of neighbouring batches: halved by each split, so a batch of up to that many records can be
+/// split down to single ones.
+const ID_ROOM: u64 = 1 << 24;
+
+/// What a user leaves in a batch and gets back when it has ended.
+pub trait BatchTag: Default {
+    /// Takes off what belongs to the records after the first `records`, for a batch that is split because the broker
+    /// finds it too large.
+    fn split_off(&mut self, records: u32) -> Self;
+}
+
+/// Why a batch failed, by kind, so that failures can be counted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum FailureKind {
+    /// The broker answered with an error.
+    Broker(ErrorCode),
+    /// `delivery.timeout.ms` passed.
+    DeliveryTimeout,
+    /// The connection was lost or `request.timeout.ms` passed, and no retry was left.
+    ConnectionLost,
+    /// The producer's state on the broker was lost, and the batch may or may not have been appended before.
+    ProducerStateLost,
+    /// The codec failed.
+    Compression,
+}
+
+impl std::fmt::Display for FailureKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FailureKind::Broker(code) => f.write_str(code.name()),
+            FailureKind::DeliveryTimeout => f.write_str("delivery.timeout.ms"),
+            FailureKind::ConnectionLost => f.write_str("connection lost"),
+            FailureKind::ProducerStateLost => f.write_str("producer state lost"),
+            FailureKind::Compression => f.write_str("compression"),
+        }
+    }
+}
+
+/// How a batch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The broker has it.
+    Acknowledged {
+        /// Offset of its first record; absent for one that the broker had already (a retry of an idempotent producer).
+        base_offset: Option<i64>,
+    },
+    /// It is certainly not in the log.
+    Refused {
+        /// The kind of failure.
+        kind: FailureKind,
+        /// The broker's or the client's words.
+        message: String,
+    },
+    /// It was sent and not answered: it may be in the log.
+    Unknown {
+        /// The kind of failure.
+        kind: FailureKind,
+        /// The client's words.
+        message: String,
+    },
+    /// It was given to the kernel, and with acks=0 no answer is ever sent.
+    NotAwaited,
+    /// The producer was closed while it was waiting or travelling. `sent` says whether it may be in the log.
+    Unfinished {
+        /// Whether it had been given to the kernel.
+        sent: bool,
+    },
+}
+
+/// A batch that has ended.
+#[derive(Debug)]
+pub struct Finished<T> {
+    /// The partition.
+    pub partition: i32,
+    /// The broker that was asked last.
+    pub broker: Option<i32>,
+    /// The user's tag.
+    pub tag: T,
+    /// Records.
+    pub count: u32,
+    /// Bytes as sent.
+    pub wire_bytes: usize,
+    /// Bytes before compression.
+    pub uncompressed_bytes: usize,
+    /// How often it was sent.
+    pub attempts: u32,
+    /// When its last byte was last given to the kernel.
+    pub written_ns: Option<u64>,
+    /// When it ended.
+    pub finished_ns: u64,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// Why nothing can be appended at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CannotAppend {
+    /// `buffer.memory` is used up.
+    BufferFull,
+    /// The topic's partitions are not known yet.
+    NoMetadata,
+}
+
+/// What the producer has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProducerCounts {
+    /// Produce requests sent.
+    pub requests: u64,
+    /// Batches sent again.
+    pub retried_batches: u64,
+    /// Sum of the throttle times that brokers asked for.
+    pub throttle_ns: u64,
+    /// Batches split because the broker found them too large.
+    pub split_batches: u64,
+}
+
+/// A batch that records are being appended to.
+#[derive(Debug)]
+pub struct OpenBatch<T> {
+    builder: BatchBuilder,
+    created_ns: u64,
+    reserved_bytes: usize,
+    limit_bytes: usize,
+    /// The user's.
+    pub tag: T,
+}
+
+impl<T> OpenBatch<T> {
+    /// Whether a record of at most `record_bytes` ([`BatchBuilder::record_len_bound`]) goes in. The first always does.
+    #[inline]
+    pub fn has_room(&self, record_bytes: usize) -> bool {
+        self.builder.is_empty() || self.builder.len_bytes() + record_bytes <= self.limit_bytes
+    }
+
+    /// Appends a record; see [`BatchBuilder::push`].
+    #[inline]
+    pub fn push(
+        &mut self,
+        timestamp_ms: i64,
+        key: Option<&[u8]>,
+        value_len: usize,
+        headers: &RecordHeaders,
+        write_value: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.builder.push(timestamp_ms, key, value_len, headers, write_value);
+    }
+
+    /// Records in it.
+    pub fn count(&self) -> u32 {
+        self.builder.count()
+    }
+}
+
+#[derive(Debug)]
+struct Waiting<T> {
+    /// Rises with each batch of the producer, so it orders those of a partition.
+    id: u64,
+    /// How many ids from its own on are free for the parts that it is split into.
+    id_room: u64,
+    sealed: Arc<SealedBatch>,
+    tag: T,
+    created_ns: u64,
+    reserved_bytes: usize,
+    attempts: u32,
+    /// Its place in the producer's numbering, once it has been sent.
+    sequence: Option<i32>,
+    /// Whether some attempt was given to the kernel and never answered.
+    unanswered: bool,
+    written_ns: Option<u64>,
+    broker: Option<i32>,
+    last_error: Option<(FailureKind, String)>,
+}
+
+#[derive(Debug)]
+struct Partition<T> {
+    leader: Option<i32>,
+    open: Option<OpenBatch<T>>,
+    queue: VecDeque<Waiting<T>>,
+    in_flight: VecDeque<Waiting<T>>,
+    next_sequence: i32,
+    retry_at_ns: u64,
+    /// The last batch was ended by linger or a full buffer rather than by being full.
+    batch_ended: bool,
+}
+
+impl<T> Partition<T> {
+    fn new() -> Partition<T> {
+        Partition {
+            leader: None,
+            open: None,
+            queue: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            next_sequence: 0,
+            retry_at_ns: 0,
+            batch_ended: false,
+        }
+    }
+
+    fn is_recovering(&self) -> bool {
+        self.queue.front().is_some_and(|batch| batch.attempts > 0) || self.in_flight.iter().any(|batch| batch.attempts > 1)
+    }
+}
+
+/// What a request of the producer was.
+#[derive(Debug)]
+enum Asked {
+    ProducerId,
+    Produce(Vec<(usize, u64)>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProducerId {
+    /// Not idempotent: nothing is numbered.
+    NotNeeded,
+    /// To be asked for, as soon as nothing is in flight.
+    Wanted,
+    /// Asked for.
+    Asked,
+    /// Given by a broker.
+    Is { id: i64, epoch: i16 },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Settings {
+    acks: Acks,
+    batch_size_bytes: usize,
+    linger_ns: u64,
+    buffer_memory_bytes: usize,
+    max_in_flight: usize,
+    max_request_bytes: usize,
+    retries: u32,
+    retry_backoff_ns: u64,
+    retry_backoff_max_ns: u64,
+    request_timeout_ns: u64,
+    delivery_timeout_ns: u64,
+    availability_timeout_ns: Option<u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Producer<T> {
+    topic: String,
+    settings: Settings,
+    cluster: Cluster<Asked>,
+    partitions: Vec<Partition<T>>,
+    partitioner: StickyPartitioner,
+    producer_id: ProducerId,
+    /// The id and epoch that a new epoch is asked for with.
+    last_producer: Option<(i64, i16)>,
+    producer_id_retry_ns: u64,
+    compressor: Compressor,
+    compression_ratio: f64,
+    scratch: Vec<u8>,
+    buffers: Vec<Vec<u8>>,
+    memory_used_bytes: usize,
+    memory_exhausted: bool,
+    flushing: bool,
+    next_batch: u64,
+    throttled_until_ns: BTreeMap<i32, u64>,
+    /// Since when a broker could not be sent to, for `partitioner.availability.timeout.ms`.
+    unavailable_since_ns: BTreeMap<i32, u64>,
+    rotate: usize,
+    finished: VecDeque<Finished<T>>,
+    counts: ProducerCounts,
+    fatal: Option<String>,
+    topic_error: ErrorCode,
+    /// Nothing has to be looked at before this, unless something happens.
+    next_look_ns: u64,
+}
+
+impl<T: BatchTag> Producer<T> {
+    /// A producer of `topic` that is not connected yet. `seed` drives the choice of partitions.
+    ///
+    /// # Errors
+    ///
+    /// When the codec does not take its level.
+    pub fn new(topic: &str, config: &ProducerConfig, owner: u32, seed: u64) -> Result<Producer<T>, CodecError> {
+        let (codec, level) = codec_of(config.compression);
+        let mut cluster = Cluster::new(ClusterConfig::new(&config.connection, owner, MAX_FRAME_BYTES));
+        cluster.watch_topics([topic]);
+        let batch_size_bytes = config.batch_size_bytes as usize;
+        Ok(Producer {
+            topic: topic.to_owned(),
+            settings: Settings {
+                acks: config.acks,
+                batch_size_bytes,
+                linger_ns: nanos(config.linger),
+                buffer_memory_bytes: usize::try_from(config.buffer_memory_bytes).unwrap_or(usize::MAX),
+                max_in_flight: config.max_in_flight_requests as usize,
+                max_request_bytes: config.max_request_size_bytes as usize,
+                retries: config.retries,
+                retry_backoff_ns: nanos(config.connection.retry_backoff),
+                retry_backoff_max_ns: nanos(config.connection.retry_backoff_max),
+                request_timeout_ns: nanos(config.connection.request_timeout),
+                delivery_timeout_ns: nanos(config.delivery_timeout),
+                availability_timeout_ns: config.partitioner.availability_timeout.map(nanos),
+            },
+            cluster,
+            partitions: Vec::new(),
+            partitioner: StickyPartitioner::new(seed, batch_size_bytes, config.partitioner.adaptive),
+            producer_id: if config.idempotence { ProducerId::Wanted } else { ProducerId::NotNeeded },
+            last_producer: None,
+            producer_id_retry_ns: 0,
+            compressor: Compressor::new(codec, level)?,
+            compression_ratio: 1.0,
+            scratch: Vec::new(),
+            buffers: Vec::new(),
+            memory_used_bytes: 0,
+            memory_exhausted: false,
+            flushing: false,
+            next_batch: 0,
+            throttled_until_ns: BTreeMap::new(),
+            unavailable_since_ns: BTreeMap::new(),
+            rotate: 0,
+            finished: VecDeque::new(),
+            counts: ProducerCounts::default(),
+            fatal: None,
+            topic_error: ErrorCode::NONE,
+            next_look_ns: 0,
+        })
+    }
+
+    /// How many partitions the topic has; 0 until metadata has come.
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> ProducerCounts {
+        self.counts
+    }
+
+    /// Bytes of `buffer.memory` in use.
+    pub fn memory_used_bytes(&self) -> usize {
+        self.memory_used_bytes
+    }
+
+    /// Why it cannot go on at all, if so.
+    pub fn fatal(&self) -> Option<&str> {
+        self.fatal.as_deref().or(self.cluster.unusable())
+    }
+
+    /// What the brokers said of the topic when they last were asked.
+    pub fn topic_error(&self) -> ErrorCode {
+        self.topic_error
+    }
+
+    /// The connections and the metadata below.
+    pub fn cluster(&self) -> &Cluster<impl Sized> {
+        &self.cluster
+    }
+
+    /// Whether it knows the topic's leaders, is connected to all of them, and has its producer id: the next record appended
+    /// would be sent without a detour.
+    pub fn is_ready(&mut self, now_ns: u64) -> bool {
+        if matches!(self.producer_id, ProducerId::Wanted | ProducerId::Asked) || self.partitions.is_empty() {
+            return false;
+        }
+        let mut ready = true;
+        for index in 0..self.partitions.len() {
+            ready &= match self.partitions[index].leader {
+                Some(leader) => self.cluster.is_ready(Node::Broker(leader), now_ns),
+                None => false,
+            };
+        }
+        ready
+    }
+
+    /// The partition that the sticky partitioner is at; `None` until metadata has come.
+    pub fn sticky_partition(&mut self, now_ns: u64) -> Option<usize> {
+        let count = self.partitions.len();
+        if count == 0 {
+            return None;
+        }
+        let (partitions, unavailable, timeout) = (&self.partitions, &self.unavailable_since_ns, self.settings.availability_timeout_ns);
+        Some(self.partitioner.partition(count, |index| {
+            let leader = partitions[index].leader?;
+            if let (Some(timeout), Some(since)) = (timeout, unavailable.get(&leader))
+                && now_ns.saturating_sub(*since) > timeout
+            {
+                return None;
+            }
+            Some(partitions[index].queue.len())
+        }))
+    }
+
+    /// The open batch of `partition`, a new one if there is none or a record of `record_bytes` has no room in it.
+    ///
+    /// # Errors
+    ///
+    /// When `buffer.memory` has no room for another batch, or nothing is known of the partition.
+    #[inline]
+    pub fn open(&mut self, partition: usize, record_bytes: usize, now_ns: u64) -> Result<&mut OpenBatch<T>, CannotAppend> {
+        let Some(state) = self.partitions.get(partition) else { return Err(CannotAppend::NoMetadata) };
+        let fits = state.open.as_ref().is_some_and(|open| open.has_room(record_bytes));
+        if !fits {
+            if state.open.is_some() {
+                self.seal(partition, now_ns);
+                self.partitioner.batch_full();
+            }
+            self.start_batch(partition, record_bytes, now_ns)?;
+        }
+        Ok(self.partitions[partition].open.as_mut().expect("there is one now"))
+    }
+
+    /// Says that records of `bytes` in all were appended to `partition` by choice of the sticky partitioner.
+    pub fn appended(&mut self, partition: usize, bytes: usize, record_bytes: usize, now_ns: u64) {
+        let full = self.partitions[partition].open.as_ref().is_none_or(|open| !open.has_room(record_bytes));
+        if full {
+            self.seal(partition, now_ns);
+            self.partitioner.batch_full();
+        } else {
+            let ended = std::mem::take(&mut self.partitions[partition].batch_ended);
+            self.partitioner.produced(bytes, ended);
+        }
+    }
+
+    /// Sends all that is waiting without regard to linger, until [`Producer::is_idle`].
+    pub fn flush(&mut self) {
+        self.flushing = true;
+        self.next_look_ns = 0;
+    }
+
+    /// Whether no batch is open, waiting or travelling.
+    pub fn is_idle(&self) -> bool {
+        self.partitions.iter().all(|p| p.open.is_none() && p.queue.is_empty() && p.in_flight.is_empty())
+    }
+
+    /// Gives all up that has not ended, as [`Outcome::Unfinished`], and closes the connections.
+    pub fn abandon(&mut self, now_ns: u64) {
+        for partition in 0..self.partitions.len() {
+            self.seal(partition, now_ns);
+            let state = &mut self.partitions[partition];
+            let left: Vec<_> = state.in_flight.drain(..).map(|batch| (true, batch)).collect();
+            let left = left.into_iter().chain(state.queue.drain(..).map(|batch| (batch.unanswered, batch))).collect::<Vec<_>>();
+            for (sent, batch) in left {
+                self.finish(partition, batch, now_ns, Outcome::Unfinished { sent });
+            }
+        }
+        self.cluster.close(now_ns);
+        while self.cluster.next_event().is_some() {}
+    }
+
+    /// The next batch that has ended.
+    pub fn next_finished(&mut self) -> Option<Finished<T>> {
+        self.finished.pop_front()
+    }
+
+    /// What is to be done on the network; the caller drains it.
+    pub fn actions(&mut self) -> &mut Vec<NetAction> {
+        self.cluster.actions()
+    }
+
+    /// Something happened on a connection of ours. Frames that have been read are added to `read` for the net to use again.
+    pub fn on_net(&mut self, conn: ConnId, event: NetEvent, now_ns: u64, read: &mut Vec<crate::net::Frame>) {
+        self.cluster.on_net(conn, event, now_ns);
+        self.take_events(now_ns, read);
+        self.next_look_ns = 0;
+    }
+
+    /// Time passes: expires, retries, and sends what is due.
+    pub fn tick(&mut self, now_ns: u64, read: &mut Vec<crate::net::Frame>) {
+        self.cluster.tick(now_ns);
+        self.take_events(now_ns, read);
+        if now_ns < self.next_look_ns && !self.memory_exhausted {
+            return;
+        }
+        self.expire(now_ns);
+        self.ask_producer_id(now_ns);
+        self.next_look_ns = self.drain(now_ns);
+    }
+
+    /// When [`Producer::tick`] has something to do next, if nothing happens until then.
+    pub fn next_deadline_ns(&self) -> u64 {
+        self.next_look_ns.min(self.cluster.next_deadline_ns().unwrap_or(u64::MAX))
+    }
+
+    fn start_batch(&mut self, partition: usize, record_bytes: usize, now_ns: u64) -> Result<(), CannotAppend> {
+        let wanted_bytes = self.settings.batch_size_bytes.max(record_bytes + HEADER_LEN);
+        if self.memory_used_bytes + wanted_bytes > self.settings.buffer_memory_bytes {
+            // Java: while someone waits for memory, every batch may go, full or not.
+            self.memory_exhausted = true;
+            self.next_look_ns = 0;
+            return Err(CannotAppend::BufferFull);
+        }
+        self.memory_used_bytes += wanted_bytes;
+        // batch.size is held against the compressed size, as estimated from the batches before.
+        let limit_bytes = match self.compressor.codec() {
+            Codec::None => self.settings.batch_size_bytes,
+            _ => (self.settings.batch_size_bytes as f64 / (self.compression_ratio * 1.05)) as usize,
+        };
+        let linger_ends_ns = now_ns.saturating_add(self.settings.linger_ns);
+        self.next_look_ns = self.next_look_ns.min(linger_ends_ns);
+        let buffer = self.buffers.pop().unwrap_or_default();
+        self.partitions[partition].open = Some(OpenBatch {
+            builder: BatchBuilder::new(buffer),
+            created_ns: now_ns,
+            reserved_bytes: wanted_bytes,
+            limit_bytes,
+            tag: T::default(),
+        });
+        Ok(())
+    }
+
+    /// Ends the open batch of a partition and queues it.
+    fn seal(&mut self, partition: usize, now_ns: u64) {
+        let Some(open) = self.partitions[partition].open.take() else { return };
+        let id = self.next_batch;
+        self.next_batch += ID_ROOM;
+        let (count, created_ns, reserved_bytes) = (open.builder.count(), open.created_ns, open.reserved_bytes);
+        self.partitions[partition].batch_ended = true;
+        match open.builder.seal(&mut self.compressor, &mut self.scratch) {
+            Ok(sealed) => {
+                if self.compressor.codec() != Codec::None {
+                    let ratio = sealed.bytes().len() as f64 / sealed.uncompressed_len_bytes() as f64;
+                    // Kafka's CompressionRatioEstimator: fast to believe in worse, slow to believe in better.
+                    self.compression_ratio = if ratio > self.compression_ratio {
+                        ratio.max(self.compression_ratio + 0.05)
+                    } else {
+                        ratio.max(self.compression_ratio - 0.005)
+                    };
+                }
+                self.partitions[partition].queue.push_back(Waiting {
+                    id,
+                    id_room: ID_ROOM,
+                    sealed: Arc::new(sealed),
+                    tag: open.tag,
+                    created_ns,
+                    reserved_bytes,
+                    attempts: 0,
+                    sequence: None,
+                    unanswered: false,
+                    written_ns: None,
+                    broker: None,
+                    last_error: None,
+                });
+                self.next_look_ns = 0;
+            }
+            Err(error) => {
+                self.memory_used_bytes -= reserved_bytes;
+                self.finished.push_back(Finished {
+                    partition: partition as i32,
+                    broker: None,
+                    tag: open.tag,
+                    count,
+                    wire_bytes: 0,
+                    uncompressed_bytes: 0,
+                    attempts: 0,
+                    written_ns: None,
+                    finished_ns: now_ns,
+                    outcome: Outcome::Refused { kind: FailureKind::Compression, message: error.to_string() },
+                });
+            }
+        }
+    }
+
+    fn finish(&mut self, partition: usize, batch: Waiting<T>, now_ns: u64, outcome: Outcome) {
+        self.memory_used_bytes -= batch.reserved_bytes;
+        self.memory_exhausted = false;
+        self.finished.push_back(Finished {
+            partition: partition as i32,
+            broker: batch.broker,
+            count: batch.sealed.count(),
+            wire_bytes: batch.sealed.bytes().len(),
+            uncompressed_bytes: batch.sealed.uncompressed_len_bytes(),
+            attempts: batch.attempts,
+            written_ns: batch.written_ns,
+            tag: batch.tag,
+            finished_ns: now_ns,
+            outcome,
+        });
+        // Buffers that were used before have their pages already.
+        if let Some(sealed) = Arc::into_inner(batch.sealed) {
+            self.buffers.push(sealed.into_buffer());
+        }
+    }
+
+    fn take_events(&mut self, now_ns: u64, read: &mut Vec<crate::net::Frame>) {
+        while let Some(event) = self.cluster.next_event() {
+            self.next_look_ns = 0;
+            match event {
+                ClusterEvent::Ready(_) => {}
+                ClusterEvent::MetadataUpdated => self.on_metadata(now_ns),
+                ClusterEvent::Written { tag, at_ns } => self.on_written_for_good(tag, at_ns),
+                ClusterEvent::Answer { node, tag, version, frame, body_at, written_ns, at_ns } => {
+                    let body = &frame.bytes()[body_at..];
+                    match tag {
+                        Asked::ProducerId => self.on_producer_id(version, body, now_ns),
+                        Asked::Produce(batches) => self.on_produced(node, version, body, batches, written_ns, at_ns),
+                    }
+                    read.push(frame);
+                }
+                ClusterEvent::Lost { tag, written_ns, reason, at_ns, .. } => match tag {
+                    Asked::ProducerId => self.producer_id = ProducerId::Wanted,
+                    Asked::Produce(batches) => {
+                        for (partition, id) in batches {
+                            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+                            batch.written_ns = written_ns.or(batch.written_ns);
+                            batch.unanswered |= written_ns.is_some();
+                            if self.settings.acks == Acks::None {
+                                // Nothing would have told of a failure later either.
+                                let outcome = Outcome::Unknown { kind: FailureKind::ConnectionLost, message: reason.to_string() };
+                                self.finish(partition, batch, at_ns, outcome);
+                                continue;
+                            }
+                            self.retry(partition, batch, FailureKind::ConnectionLost, reason.to_string(), at_ns);
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    fn on_metadata(&mut self, now_ns: u64) {
+        let metadata: &Metadata = self.cluster.metadata();
+        let Some(topic) = metadata.topics.get(&self.topic) else { return };
+        self.topic_error = topic.error;
+        let mut missing_leader = topic.error != ErrorCode::NONE;
+        if topic.error == ErrorCode::NONE {
+            for info in &topic.partitions {
+                let Ok(index) = usize::try_from(info.index) else { continue };
+                // Partitions come in order and without gaps; one that does not is not made room for.
+                if index == self.partitions.len() {
+                    self.partitions.push(Partition::new());
+                }
+                if let Some(partition) = self.partitions.get_mut(index) {
+                    partition.leader = info.leader;
+                    missing_leader |= info.leader.is_none();
+                }
+            }
+        }
+        if missing_leader {
+            self.cluster.want_metadata();
+        }
+        for index in 0..self.partitions.len() {
+            if let Some(leader) = self.partitions[index].leader {
+                self.cluster.is_ready(Node::Broker(leader), now_ns);
+            }
+        }
+    }
+
+    fn ask_producer_id(&mut self, now_ns: u64) {
+        if self.producer_id != ProducerId::Wanted || now_ns < self.producer_id_retry_ns || self.fatal.is_some() {
+            return;
+        }
+        if self.partitions.iter().any(|partition| !partition.in_flight.is_empty()) {
+            return;
+        }
+        let Some(node) = self.cluster.any_ready() else { return };
+        let bump = self.last_producer.filter(|_| {
+            self.cluster.version(node, ApiKey::INIT_PRODUCER_ID, InitProducerIdRequest::VERSIONS).is_ok_and(|version| version >= 3)
+        });
+        let (producer_id, producer_epoch) = bump.unwrap_or((-1, -1));
+        let request = InitProducerIdRequest {
+            transactional_id: None,
+            transaction_timeout_ms: i32::MAX,
+            producer_id,
+            producer_epoch,
+            ..InitProducerIdRequest::default()
+        };
+        match self.cluster.send(node, &request, Asked::ProducerId, now_ns) {
+            Ok(()) => self.producer_id = ProducerId::Asked,
+            Err(crate::cluster::SendError::NotReady) => {}
+            Err(error) => self.fatal = Some(format!("idempotence is not possible: {error}; set enable.idempotence=false")),
+        }
+    }
+
+    fn on_producer_id(&mut self, version: i16, body: &[u8], now_ns: u64) {
+        let response = match InitProducerIdResponse::decode(version, &mut Reader::new(body)) {
+            Ok(response) => response,
+            Err(error) => {
+                self.fatal = Some(format!("the answer to InitProducerId cannot be read: {error}"));
+                return;
+            }
+        };
+        match response.error_code {
+            ErrorCode::NONE => {
+                self.producer_id = ProducerId::Is { id: response.producer_id, epoch: response.producer_epoch };
+                self.last_producer = Some((response.producer_id, response.producer_epoch));
+                for index in 0..self.partitions.len() {
+                    self.partitions[index].next_sequence = 0;
+                    // With a new epoch the broker cannot tell a retry from a new batch, so one that may be in the log
+                    // is not sent a second time.
+                    let queue = std::mem::take(&mut self.partitions[index].queue);
+                    for mut batch in queue {
+                        if batch.unanswered {
+                            let message = "sent without an answer before the producer's epoch changed".to_owned();
+                            let outcome = Outcome::Unknown { kind: FailureKind::ProducerStateLost, message };
+                            self.finish(index, batch, now_ns, outcome);
+                        } else {
+                            batch.sequence = None;
+                            batch.attempts = 0;
+                            self.partitions[index].queue.push_back(batch);
+                        }
+                    }
+                }
+            }
+            // The id or epoch is of no use any more: a fresh one.
+            ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+                if self.last_producer.is_some() =>
+            {
+                self.last_producer = None;
+                self.producer_id = ProducerId::Wanted;
+            }
+            error if error.is_retriable() => {
+                self.producer_id = ProducerId::Wanted;
+                self.producer_id_retry_ns = now_ns + self.settings.retry_backoff_ns;
+            }
+            error => {
+                self.fatal = Some(format!(
+                    "InitProducerId failed with {error}: {}; an idempotent producer needs the ACL IDEMPOTENT_WRITE on the \
+                     cluster (before Kafka 2.8) or WRITE on a topic, or set enable.idempotence=false",
+                    error.describe()
+                ));
+            }
+        }
+    }
+
+    fn on_written_for_good(&mut self, tag: Asked, at_ns: u64) {
+        let Asked::Produce(batches) = tag else { return };
+        for (partition, id) in batches {
+            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+            batch.written_ns = Some(at_ns);
+            self.finish(partition, batch, at_ns, Outcome::NotAwaited);
+        }
+    }
+
+    fn on_produced(&mut self, node: Node, version: i16, body: &[u8], batches: Vec<(usize, u64)>, written_ns: u64, at_ns: u64) {
+        let response = match ProduceResponse::decode(version, &mut Reader::new(body)) {
+            Ok(response) => response,
+            Err(error) => {
+                for (partition, id) in batches {
+                    let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+                    batch.unanswered = true;
+                    self.retry(partition, batch, FailureKind::ConnectionLost, format!("unreadable answer: {error}"), at_ns);
+                }
+                return;
+            }
+        };
+        if response.throttle_time_ms > 0 {
+            let throttle_ns = response.throttle_time_ms as u64 * 1_000_000;
+            self.counts.throttle_ns += throttle_ns;
+            // From version 6 on (KIP-219) the broker answers first and leaves the waiting to us.
+            if let (Node::Broker(id), true) = (node, version >= 6) {
+                self.throttled_until_ns.insert(id, at_ns + throttle_ns);
+            }
+        }
+        let answers: Vec<_> = response.topics.into_iter().flat_map(|topic| topic.partitions).collect();
+        for (partition, id) in batches {
+            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+            batch.written_ns = Some(written_ns);
+            match answers.iter().find(|answer| answer.index == partition as i32) {
+                Some(answer) => {
+                    let message = answer.error_message.clone();
+                    self.on_answer(partition, batch, answer.error_code, answer.base_offset, message, at_ns);
+                }
+                None => {
+                    batch.unanswered = true;
+                    self.retry(partition, batch, FailureKind::ConnectionLost, "the answer left the partition out".to_owned(), at_ns);
+                }
+            }
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        partition: usize,
+        mut batch: Waiting<T>,
+        error: ErrorCode,
+        base_offset: i64,
+        message: Option<String>,
+        at_ns: u64,
+    ) {
+        match error {
+            ErrorCode::NONE => {
+                let base_offset = (base_offset >= 0).then_some(base_offset);
+                self.finish(partition, batch, at_ns, Outcome::Acknowledged { base_offset });
+            }
+            ErrorCode::DUPLICATE_SEQUENCE_NUMBER => {
+                self.finish(partition, batch, at_ns, Outcome::Acknowledged { base_offset: None });
+            }
+            ErrorCode::MESSAGE_TOO_LARGE if batch.sealed.count() > 1 => self.split(partition, batch, at_ns),
+            ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if batch.sequence.is_some() => {
+                let behind_another = self.partitions[partition].queue.front().is_some_and(|first| first.id < batch.id)
+                    || self.partitions[partition].in_flight.front().is_some_and(|first| first.id < batch.id);
+                if behind_another {
+                    // The one before it failed: this one only has to wait for it.
+                    self.requeue(partition, batch);
+                } else {
+                    self.want_new_epoch(partition, batch, error, at_ns);
+                }
+            }
+            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+                if batch.sequence.is_some() =>
+            {
+                self.want_new_epoch(partition, batch, error, at_ns);
+            }
+            error if error.is_retriable() => {
+                if error.refreshes_metadata() {
+                    self.cluster.want_metadata();
+                }
+                // REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND come after the leader has appended.
+                batch.unanswered |=
+                    matches!(error, ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND);
+                let message = message.unwrap_or_else(|| error.describe().to_owned());
+                self.retry(partition, batch, FailureKind::Broker(error), message, at_ns);
+            }
+            error => {
+                let message = message.unwrap_or_else(|| error.describe().to_owned());
+                self.fail(partition, batch, FailureKind::Broker(error), message, at_ns);
+            }
+        }
+    }
+
+    /// The broker does not know the producer's numbering any more: nothing is sent until a new epoch has come.
+    fn want_new_epoch(&mut self, partition: usize, batch: Waiting<T>, error: ErrorCode, at_ns: u64) {
+        if let ProducerId::Is { .. } = self.producer_id {
+            self.producer_id = ProducerId::Wanted;
+        }
+        let message = error.describe().to_owned();
+        self.retry(partition, batch, FailureKind::Broker(error), message, at_ns);
+    }
+
+    fn retry(&mut self, partition: usize, mut batch: Waiting<T>, kind: FailureKind, message: String, at_ns: u64) {
+        if batch.attempts > self.settings.retries || self.is_expired(&batch, at_ns) {
+            return self.fail(partition, batch, kind, message, at_ns);
+        }
+        batch.last_error = Some((kind, message));
+        self.counts.retried_batches += 1;
+        let doublings = batch.attempts.saturating_sub(1).min(20);
+        let backoff_ns = (self.settings.retry_backoff_ns << doublings).min(self.settings.retry_backoff_max_ns);
+        self.partitions[partition].retry_at_ns = at_ns.saturating_add(backoff_ns);
+        self.requeue(partition, batch);
+    }
+
+    /// Back into the queue, at its place.
+    fn requeue(&mut self, partition: usize, batch: Waiting<T>) {
+        let queue = &mut self.partitions[partition].queue;
+        let place = queue.partition_point(|other| other.id < batch.id);
+        queue.insert(place, batch);
+        self.next_look_ns = 0;
+    }
+
+    fn is_expired(&self, batch: &Waiting<T>, now_ns: u64) -> bool {
+        now_ns >= batch.created_ns.saturating_add(self.settings.delivery_timeout_ns)
+    }
+
+    fn fail(&mut self, partition: usize, batch: Waiting<T>, kind: FailureKind, message: String, at_ns: u64) {
+        let outcome = if batch.unanswered {
+            Outcome::Unknown { kind, message }
+        } else {
+            Outcome::Refused { kind, message }
+        };
+        if let (Some(_), ProducerId::Is { .. }) = (batch.sequence, self.producer_id) {
+            if batch.unanswered {
+                // Whether the broker counts it is not known, so no number after it is certain.
+                self.producer_id = ProducerId::Wanted;
+            } else {
+                self.close_gap(partition, batch.id, batch.sealed.count());
+            }
+        }
+        self.finish(partition, batch, at_ns, outcome);
+    }
+
+    /// A numbered batch is certainly not in the log: those after it move up. Those in flight will come back as out of order.
+    fn close_gap(&mut self, partition: usize, id: u64, count: u32) {
+        let state = &mut self.partitions[partition];
+        for batch in state.queue.iter_mut().chain(state.in_flight.iter_mut()).filter(|batch| batch.id > id) {
+            batch.sequence = batch.sequence.map(|sequence| add_to_sequence(sequence, -i64::from(count)));
+        }
+        state.next_sequence = add_to_sequence(state.next_sequence, -i64::from(count));
+    }
+
+    fn split(&mut self, partition: usize, batch: Waiting<T>, at_ns: u64) {
+        self.counts.split_batches += 1;
+        let reserved_bytes = batch.reserved_bytes;
+        let count = batch.sealed.count();
+        match self.halves(&batch) {
+            Ok((first, second)) => {
+                let mut first_tag = batch.tag;
+                let second_tag = first_tag.split_off(count / 2);
+                let second_sequence = batch.sequence.map(|sequence| add_to_sequence(sequence, i64::from(count / 2)));
+                let id_room = batch.id_room / 2;
+                let second = Waiting {
+                    id: batch.id + id_room,
+                    id_room,
+                    sealed: Arc::new(second),
+                    tag: second_tag,
+                    created_ns: batch.created_ns,
+                    reserved_bytes: reserved_bytes / 2,
+                    attempts: batch.attempts,
+                    sequence: second_sequence,
+                    unanswered: batch.unanswered,
+                    written_ns: None,
+                    broker: batch.broker,
+                    last_error: None,
+                };
+                let first = Waiting {
+                    id: batch.id,
+                    id_room,
+                    sealed: Arc::new(first),
+                    tag: first_tag,
+                    reserved_bytes: reserved_bytes - reserved_bytes / 2,
+                    sequence: batch.sequence,
+                    created_ns: batch.created_ns,
+                    attempts: batch.attempts,
+                    unanswered: batch.unanswered,
+                    written_ns: None,
+                    broker: batch.broker,
+                    last_error: None,
+                };
+                self.requeue(partition, second);
+                self.requeue(partition, first);
+            }
+            Err(message) => {
+                self.fail(partition, batch, FailureKind::Broker(ErrorCode::MESSAGE_TOO_LARGE), message, at_ns);
+            }
+        }
+    }
+
+    fn halves(&mut self, batch: &Waiting<T>) -> Result<(SealedBatch, SealedBatch), String> {
+        let whole = Batch::parse(batch.sealed.bytes()).map_err(|error| error.to_string())?;
+        let mut decoded = Vec::new();
+        let records = whole
+            .records(&mut decoded, batch.sealed.uncompressed_len_bytes())
+            .map_err(|error| error.to_string())?;
+        let mut builders = [BatchBuilder::new(Vec::new()), BatchBuilder::new(Vec::new())];
+        let half = whole.count() / 2;
+        for (index, record) in records.enumerate() {
+            let record = record.map_err(|error| error.to_string())?;
+            let value = record.value.unwrap_or_default();
+            let headers = RecordHeaders::of(&record);
+            builders[usize::from(index as u32 >= half)].push(
+                whole.base_timestamp_ms() + record.timestamp_delta_ms,
+                record.key,
+                value.len(),
+                &headers,
+                |out| out.extend_from_slice(value),
+            );
+        }
+        let [first, second] = builders;
+        let mut seal = |builder: BatchBuilder| {
+            builder.seal(&mut self.compressor, &mut self.scratch).map_err(|error| error.to_string())
+        };
+        Ok((seal(first)?, seal(second)?))
+    }
+
+    fn take_in_flight(&mut self, partition: usize, id: u64) -> Option<Waiting<T>> {
+        let in_flight = &mut self.partitions.get_mut(partition)?.in_flight;
+        let place = in_flight.iter().position(|batch| batch.id == id)?;
+        in_flight.remove(place)
+    }
+
+    /// Ends what has waited beyond `delivery.timeout.ms`.
+    fn expire(&mut self, now_ns: u64) {
+        for partition in 0..self.partitions.len() {
+            if let Some(open) = &self.partitions[partition].open
+                && now_ns >= open.created_ns.saturating_add(self.settings.delivery_timeout_ns)
+            {
+                self.seal(partition, now_ns);
+            }
+            while let Some(front) = self.partitions[partition].queue.front()
+                && self.is_expired(front, now_ns)
+            {
+                let mut batch = self.partitions[partition].queue.pop_front().expect("it was there");
+                let waited_ms = (now_ns - batch.created_ns) / 1_000_000;
+                let after = match batch.last_error.take() {
+                    Some((kind, message)) => format!("; the last attempt failed: {kind}: {message}"),
+                    None => String::new(),
+                };
+                let message = format!("not delivered within {waited_ms} ms of its creation{after}");
+                self.fail(partition, batch, FailureKind::DeliveryTimeout, message, now_ns);
+            }
+        }
+    }
+
+    /// Sends all that may go, and says when to look again.
+    fn drain(&mut self, now_ns: u64) -> u64 {
+        let mut look_ns = u64::MAX;
+        let partitions = self.partitions.len();
+        if partitions == 0 || matches!(self.producer_id, ProducerId::Wanted | ProducerId::Asked) {
+            let retry_ns = if self.producer_id == ProducerId::Wanted { self.producer_id_retry_ns } else { 0 };
+            if retry_ns > now_ns {
+                return retry_ns;
+            }
+            // Linger and delivery time-outs of what is being gathered meanwhile.
+            return now_ns + 10_000_000;
+        }
+        let mut brokers: Vec<i32> = Vec::new();
+        for partition in &self.partitions {
+            let Some(leader) = partition.leader else {
+                if !partition.queue.is_empty() || partition.open.is_some() {
+                    self.cluster.want_metadata();
+                    look_ns = look_ns.min(now_ns + 10_000_000);
+                }
+                continue;
+            };
+            let delivery_ns = partition
+                .queue
+                .front()
+                .map_or(u64::MAX, |front| front.created_ns.saturating_add(self.settings.delivery_timeout_ns));
+            look_ns = look_ns.min(delivery_ns);
+            match self.ready_at_ns(partition) {
+                Some(at_ns) if at_ns <= now_ns => {
+                    if !brokers.contains(&leader) {
+                        brokers.push(leader);
+                    }
+                }
+                Some(at_ns) => look_ns = look_ns.min(at_ns),
+                None => {}
+            }
+        }
+        for broker in brokers {
+            let node = Node::Broker(broker);
+            if !self.cluster.is_ready(node, now_ns) {
+                self.unavailable_since_ns.entry(broker).or_insert(now_ns);
+                look_ns = look_ns.min(self.cluster.retry_at_ns(node).unwrap_or(u64::MAX).max(now_ns + 1_000_000));
+                continue;
+            }
+            if let Some(&until_ns) = self.throttled_until_ns.get(&broker) {
+                if now_ns < until_ns {
+                    look_ns = look_ns.min(until_ns);
+                    continue;
+                }
+                self.throttled_until_ns.remove(&broker);
+            }
+            while self.cluster.in_flight(node) < self.settings.max_in_flight {
+                match self.send_one(broker, now_ns) {
+                    true => {
+                        self.unavailable_since_ns.remove(&broker);
+                    }
+                    false => break,
+                }
+            }
+            if self.cluster.in_flight(node) >= self.settings.max_in_flight {
+                self.unavailable_since_ns.entry(broker).or_insert(now_ns);
+            }
+        }
+        look_ns
+    }
+
+    /// When the partition's next batch may go: at once, after linger or back-off, or `None` while there is nothing or it has to
+    /// wait for answers.
+    fn ready_at_ns(&self, partition: &Partition<T>) -> Option<u64> {
+        if partition.is_recovering() && !partition.in_flight.is_empty() {
+            return None;
+        }
+        if !partition.queue.is_empty() {
+            return Some(if partition.is_recovering() { partition.retry_at_ns } else { 0 });
+        }
+        let open = partition.open.as_ref()?;
+        if self.flushing || self.memory_exhausted {
+            return Some(0);
+        }
+        Some(open.created_ns.saturating_add(self.settings.linger_ns))
+    }
+
+    /// Sends one request to `broker` with one batch of each partition that it leads and that has one to give, as long as it is
+    /// within `max.request.size`. False when there is nothing to send.
+    fn send_one(&mut self, broker: i32, now_ns: u64) -> bool {
+        let partitions = self.partitions.len();
+        let may_go = |partition: &Partition<T>| {
+            partition.leader == Some(broker) && self.ready_at_ns(partition).is_some_and(|at_ns| at_ns <= now_ns)
+        };
+        if !self.partitions.iter().any(may_go) {
+            return false;
+        }
+        let mut request_bytes = 0;
+        let mut chosen: Vec<(usize, u64)> = Vec::new();
+        for step in 0..partitions {
+            let index = (self.rotate + step) % partitions;
+            let partition = &self.partitions[index];
+            if partition.leader != Some(broker) {
+                continue;
+            }
+            let recovering = partition.is_recovering();
+            if recovering && (!partition.in_flight.is_empty() || now_ns < partition.retry_at_ns) {
+                continue;
+            }
+            // One that is ready takes along those that still linger: they are on their way in the same request.
+            if partition.queue.is_empty() {
+                self.seal(index, now_ns);
+            }
+            let Some(front) = self.partitions[index].queue.front() else { continue };
+            let bytes = front.sealed.bytes().len();
+            if !chosen.is_empty() && request_bytes + bytes > self.settings.max_request_bytes {
+                // It goes first next time.
+                self.rotate = index;
+                break;
+            }
+            request_bytes += bytes;
+            chosen.push((index, front.id));
+        }
+        if chosen.is_empty() {
+            return false;
+        }
+        chosen.sort_unstable_by_key(|&(index, _)| index);
+        let version = match self.cluster.version(Node::Broker(broker), ApiKey::PRODUCE, PRODUCE_VERSIONS) {
+            Ok(version) => version,
+            Err(error) => {
+                self.fatal = Some(error.to_string());
+                return false;
+            }
+        };
+        if self.compressor.codec() == Codec::Zstd && version < 7 {
+            self.fatal = Some("compression.type=zstd needs brokers of Kafka 2.1 or newer (Produce 7)".to_owned());
+            return false;
+        }
+        let mut bodies = Vec::with_capacity(chosen.len());
+        for &(index, _) in &chosen {
+            let state = &mut self.partitions[index];
+            let mut batch = state.queue.pop_front().expect("it was chosen");
+            if let ProducerId::Is { id, epoch } = self.producer_id {
+                let sequence = *batch.sequence.get_or_insert_with(|| {
+                    let sequence = state.next_sequence;
+                    state.next_sequence = add_to_sequence(sequence, batch.sealed.count().into());
+                    sequence
+                });
+                Arc::make_mut(&mut batch.sealed).set_producer(id, epoch, sequence, false);
+            }
+            batch.attempts += 1;
+            batch.broker = Some(broker);
+            bodies.push(Arc::clone(&batch.sealed));
+            state.in_flight.push_back(batch);
+        }
+        let correlation = self.cluster.next_correlation();
+        let (head, cuts) = self.encode(version, correlation, &chosen, &bodies);
+        let acks = self.settings.acks;
+        let timeout_ns = (acks != Acks::None).then_some(self.settings.request_timeout_ns);
+        self.counts.requests += 1;
+        let outgoing = Outgoing { head, cuts, bodies, correlation };
+        let sent = self.cluster.send_raw(
+            Node::Broker(broker),
+            outgoing,
+            version,
+            version >= 9,
+            timeout_ns,
+            Asked::Produce(chosen),
+            now_ns,
+        );
+        debug_assert!(sent.is_ok(), "readiness was checked");
+        true
+    }
+
+    fn encode(&self, version: i16, correlation: i32, chosen: &[(usize, u64)], bodies: &[Arc<SealedBatch>]) -> (Vec<u8>, Vec<usize>) {
+        let partitions: Vec<(i32, usize)> =
+            chosen.iter().zip(bodies).map(|(&(index, _), body)| (index as i32, body.bytes().len())).collect();
+        produce::encode_request(
+            version,
+            correlation,
+            &self.cluster.config().client_id,
+            self.settings.acks.wire_value(),
+            i32::try_from(self.settings.request_timeout_ns / 1_000_000).unwrap_or(i32::MAX),
+            &self.topic,
+            &partitions,
+        )
+    }
+}
+
+/// Sequence numbers run from 0 to `i32::MAX` and start anew.
+fn add_to_sequence(sequence: i32, by: i64) -> i32 {
+    (i64::from(sequence) + by).rem_euclid(1 << 31) as i32
+}
+
+fn codec_of(compression: Compression) -> (Codec, Option<i32>) {
+    match compression {
+        Compression::None => (Codec::None, None),
+        Compression::Gzip { level } => (Codec::Gzip, (level >= 0).then_some(level)),
+        Compression::Snappy => (Codec::Snappy, None),
+        Compression::Lz4 { .. } => (Codec::Lz4, None),
+        Compression::Zstd { level } => (Codec::Zstd, Some(level)),
+    }
+}
+
+/// The largest record of this shape that a producer of these settings can send, held against `max.request.size` as the
+/// Java client does; `None` if it fits.
+pub fn too_large_for_request(config: &ProducerConfig, record_bytes: usize) -> Option<u32> {
+    let whole = record_bytes + batch::HEADER_LEN;
+    (whole > config.max_request_size_bytes as usize).then_some(config.max_request_size_bytes)
+}
