@@ -34,8 +34,14 @@ impl Layout {
         Self { version, flexible }
     }
 
-    fn length_len(self, plain: usize) -> usize {
-        if self.flexible { 1 } else { plain }
+    /// The fewest bytes that a string's length takes.
+    pub(crate) const fn string_length_bytes(self) -> usize {
+        if self.flexible { 1 } else { 2 }
+    }
+
+    /// The fewest bytes that an array's count, or the length of bytes, takes.
+    pub(crate) const fn count_bytes(self) -> usize {
+        if self.flexible { 1 } else { 4 }
     }
 }
 
@@ -84,9 +90,6 @@ pub enum DecodeProblem {
         /// The newest version there is.
         newest: i16,
     },
-    /// A request of an API that is not known.
-    #[error("API key {0} is not known")]
-    UnknownApi(i16),
 }
 
 /// Bytes that are not the message they were taken for: what is wrong, in which field, and where.
@@ -626,7 +629,7 @@ impl Field for String {
     }
 
     fn least_bytes(layout: Layout) -> usize {
-        layout.length_len(2)
+        layout.string_length_bytes()
     }
 }
 
@@ -654,7 +657,7 @@ impl Field for Vec<u8> {
     }
 
     fn least_bytes(layout: Layout) -> usize {
-        layout.length_len(4)
+        layout.count_bytes()
     }
 }
 
@@ -694,7 +697,7 @@ impl<T: Field> Field for Vec<T> {
     }
 
     fn least_bytes(layout: Layout) -> usize {
-        layout.length_len(4)
+        layout.count_bytes()
     }
 }
 
@@ -863,10 +866,12 @@ impl FieldRule {
 /// null, where that is not all of them: `[0.., null 1..]`; and its tag, if it has one: `[10.., tag 0]`. After the type a
 /// default may follow.
 ///
+/// `request` and its `response` are a pair; `message` stands alone; `struct` is a part of one of them.
+///
 /// ```text
 /// messages! {
 ///     /// Asks for topics.
-///     request MetadataRequest, Metadata, versions 0..=13, flexible 9.., answered by MetadataResponse {
+///     request MetadataRequest, METADATA, versions 0..=13, flexible 9.., answered by MetadataResponse {
 ///         [0.., null 1..] topics: Option<Vec<MetadataRequestTopic>>,
 ///         [4..]           allow_auto_topic_creation: bool = true,
 ///     }
@@ -890,6 +895,17 @@ macro_rules! messages {
             const KEY: $crate::ApiKey = $crate::ApiKey::$key;
         }
         impl $crate::codec::Message for $response {
+            const VERSIONS: std::ops::RangeInclusive<i16> = $oldest..=$newest;
+            const FLEXIBLE_FROM: Option<i16> = $crate::codec::first_of(&[$($flexible)?]);
+        }
+        $crate::codec::messages! { $($rest)* }
+    };
+
+    ($(#[$meta:meta])* message $name:ident,
+        versions $oldest:literal ..= $newest:literal, flexible $($flexible:literal ..)? $(never)?
+        { $($fields:tt)* } $($rest:tt)*) => {
+        $crate::codec::messages! { $(#[$meta])* struct $name { $($fields)* } }
+        impl $crate::codec::Message for $name {
             const VERSIONS: std::ops::RangeInclusive<i16> = $oldest..=$newest;
             const FLEXIBLE_FROM: Option<i16> = $crate::codec::first_of(&[$($flexible)?]);
         }

@@ -3,12 +3,22 @@
 //! * [`batch`]: record batch v2, the hot path: encoding in place, decoding without a copy.
 //! * [`compress`]: the four codecs in the framing that Kafka gives them.
 //! * [`messages`]: requests and responses of the control plane, one file per API, written by the macro of [`codec`].
+//! * [`produce`], [`fetch`]: the two APIs that carry records, which stay where they are ([`cuts`]).
+//! * [`header`]: whole frames of them all; [`versions`]: which version to speak.
+//! * [`consumer_protocol`]: what the members of a classic group tell each other.
 
 pub mod batch;
 pub mod codec;
 pub mod compress;
+pub mod consumer_protocol;
+pub mod cuts;
+pub mod fetch;
+pub mod header;
+pub mod leader_hints;
 pub mod messages;
+pub mod produce;
 pub mod varint;
+pub mod versions;
 
 mod api_key;
 mod error_code;
