@@ -36,13 +36,11 @@ impl Version {
 
     /// The profiles of `xtask/kafka/pom.xml` that it needs.
     pub fn maven_profiles(self) -> Vec<&'static str> {
-        let mut profiles = Vec::new();
-        if self.logs_with_log4j2() {
-            profiles.push("log4j2");
-        }
-        if self < Self::new(3, 3, 0) {
-            profiles.push("reload4j");
-        }
+        let mut profiles = vec![if self.logs_with_log4j2() {
+            "log4j2"
+        } else {
+            "reload4j"
+        }];
         if self < Self::new(2, 4, 0) {
             profiles.push("newer-zookeeper");
         }
@@ -107,9 +105,9 @@ mod tests {
     }
 
     #[test]
-    fn every_line_gets_the_log_binding_that_it_lacks_and_the_oldest_a_newer_zookeeper() {
+    fn every_line_gets_a_log_binding_and_the_oldest_a_newer_zookeeper() {
         let profiles = |text: &str| text.parse::<Version>().unwrap().maven_profiles();
-        assert_eq!(profiles("3.9.2"), Vec::<&str>::new());
+        assert_eq!(profiles("3.3.2"), ["reload4j"]);
         assert_eq!(profiles("4.4.0"), ["log4j2"]);
         assert_eq!(profiles("2.8.2"), ["reload4j"]);
         assert_eq!(profiles("2.1.1"), ["reload4j", "newer-zookeeper"]);
