@@ -216,10 +216,7 @@ impl Rate {
             seconds: seconds / divisor,
         };
         if rate > Rate::MAX {
-            return unit_error(
-                "a rate above 100 million records/s is more than any generator reaches; \
-                 write max to send as fast as the cluster acknowledges",
-            );
+            return unit_error("a rate above 100 million records/s is more than any generator reaches");
         }
         if rate < Rate::MIN {
             return unit_error("a rate below one record a day is taken for a slip");
@@ -354,7 +351,9 @@ impl FromStr for TargetRate {
         }
         match text.parse() {
             Ok(rate) => Ok(TargetRate::Fixed(rate)),
-            Err(error) => unit_error(format!("{error}; or max, as fast as the cluster acknowledges")),
+            Err(error) => unit_error(format!(
+                "{error}; or give max to send as fast as the cluster acknowledges"
+            )),
         }
     }
 }
@@ -549,7 +548,7 @@ mod tests {
                 .parse::<TargetRate>()
                 .expect_err("maximum")
                 .to_string()
-                .contains("or max")
+                .contains("or give max")
         );
     }
 

@@ -3,10 +3,18 @@
 //! Files are those of the Open Messaging Benchmark (OMB), unchanged, plus optional keys of our own; every key is in one
 //! table ([`keys`]) with its meaning, its default and its type, from which the messages about unknown keys come.
 
+mod draft;
+mod keys;
+mod reading;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::source::ResolvedValue;
+pub use draft::WorkloadDraft;
+pub use keys::{KeySpec, Origin, find_key, keys};
+
+use crate::fault::{Fault, FaultKind};
+use crate::source::{ResolvedValue, Source};
 use crate::units::{ByteSize, Rate, TargetRate};
 
 /// How keys are given to records.
@@ -50,7 +58,8 @@ pub struct Header {
 pub enum PhaseLength {
     /// Until that much time has passed.
     Time(Duration),
-    /// Until that many records were due (at rate max: were sent), over all producers together.
+    /// Until that many records were due (at rate max: were sent; where nothing is produced: were consumed), over all
+    /// producers together.
     Records(u64),
 }
 
@@ -105,8 +114,8 @@ pub struct Workload {
     pub stamp: StampPlacement,
     /// Producers of each topic; 0 where nothing is produced.
     pub producers_per_topic: u32,
-    /// The rate over all producers of all topics together.
-    pub producer_rate: TargetRate,
+    /// The rate over all producers of all topics together; absent where nothing is produced.
+    pub producer_rate: Option<TargetRate>,
     /// Consumer groups of each topic; 0 where nothing is consumed.
     pub subscriptions_per_topic: u32,
     /// Consumers of each group.
@@ -123,4 +132,52 @@ pub struct Workload {
     pub seed: u64,
     /// Each key of the file format with its resolved value and source.
     pub values: Vec<ResolvedValue>,
+}
+
+impl Workload {
+    /// Whether anything is produced.
+    pub fn produces(&self) -> bool {
+        self.producers_per_topic > 0
+    }
+
+    /// Whether anything is consumed.
+    pub fn consumes(&self) -> bool {
+        self.subscriptions_per_topic > 0 && self.consumers_per_subscription > 0
+    }
+
+    /// Holds the length of the payload file against `messageSize`, as OMB does.
+    ///
+    /// # Errors
+    /// When the file is empty while records are not, or its length is not `messageSize`.
+    pub fn check_payload_len(&self, actual_bytes: u64) -> Result<(), Fault> {
+        let expected_bytes = self.message_size.bytes();
+        if actual_bytes == expected_bytes {
+            return Ok(());
+        }
+        let given = self.values.iter().find(|value| value.key == "payloadFile");
+        let (path, source) = given.map_or(("", &Source::Default), |given| (&given.value, &given.source));
+        let problem = if actual_bytes == 0 {
+            format!("the file is empty, and messageSize is {expected_bytes}")
+        } else {
+            format!(
+                "the file has {actual_bytes} bytes, and messageSize is {expected_bytes}; set messageSize: {actual_bytes} \
+                 or give a file of {expected_bytes} bytes"
+            )
+        };
+        Err(Fault::of_value(
+            FaultKind::Conflict,
+            source,
+            "payloadFile",
+            path,
+            problem,
+        ))
+    }
+
+    /// Every resolved value as `key=value`: applied to [`WorkloadDraft::standard`] they give this workload again.
+    pub fn assignments(&self) -> Vec<String> {
+        self.values
+            .iter()
+            .map(|value| format!("{}={}", value.key, value.value))
+            .collect()
+    }
 }
