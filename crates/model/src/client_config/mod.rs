@@ -5,16 +5,10 @@
 //! `SaslConfigs`, `SslConfigs`). A property that Kafka knows and that has no effect here is reported, an unknown one that
 //! resembles a known one is a fault, and any other unknown one is a notice, as Kafka itself only warns of those.
 
-mod catalogue;
-mod resolve;
-
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
-
-pub use catalogue::{Honoured, PropertySpec, ValueKind, all as catalogue, find as find_property, is_secret};
-pub use resolve::{ClientProperties, Resolved};
 
 /// The three clients that a property may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
