@@ -4,8 +4,12 @@
 //! response times are recorded by stepping over the buckets of the histogram, not over the records: one addition per
 //! bucket that the run touches, with the same outcome as recording each record by itself.
 //!
-//! Buckets: 1 ns to 1 h at three significant digits (a value is known to 0.1 %). One histogram takes 264 KiB
-//! (33,792 counters of 8 bytes) however much is recorded.
+//! The buckets are those of an HDR histogram of 1 ns to 1 h at three significant digits, so that it can be written out as
+//! one: values below 2,048 ns have a bucket each, and every doubling above is cut into 1,024. A value is known to 0.1 %.
+//! One histogram takes 261 KiB (33,421 counters of 8 bytes) however much is recorded; merging and resetting touch only
+//! what lies between the smallest and the largest value.
+
+use std::ops::Range;
 
 use hdrhistogram::Histogram;
 
@@ -14,11 +18,17 @@ use crate::share::Share;
 /// The largest value that is told apart: one hour. What took longer is recorded as one hour, and counted as saturated.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
 
+const SIGNIFICANT_DIGITS: u8 = 3;
+const BUCKETS_PER_DOUBLING: usize = 1_024;
+const BUCKETS: usize = bucket_of(LONGEST_NS) + 1;
+
 /// A histogram of latencies in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyHistogram {
-    buckets: Histogram<u64>,
-    // The extremes are kept apart, exact: a bucket is up to 0.1 % wide, and a maximum is quoted to the digit.
+    counts: Box<[u64]>,
+    count: u64,
+    // The extremes are kept apart, exact: a bucket is up to 0.1 % wide, and a maximum is quoted to the digit. Only buckets
+    // between theirs have counts.
     min_ns: u64,
     max_ns: u64,
     negative_count: u64,
@@ -36,8 +46,8 @@ impl LatencyHistogram {
     /// An empty histogram.
     pub fn new() -> LatencyHistogram {
         LatencyHistogram {
-            buckets: Histogram::new_with_bounds(1, LONGEST_NS, 3)
-                .expect("1 ns to 1 h at 3 digits are valid bounds: low >= 1, high >= 2 * low, digits <= 5"),
+            counts: vec![0; BUCKETS].into(),
+            count: 0,
             min_ns: u64::MAX,
             max_ns: 0,
             negative_count: 0,
@@ -47,17 +57,22 @@ impl LatencyHistogram {
     }
 
     /// Records `count` latencies of `value_ns` each.
+    #[inline]
     pub fn record_n(&mut self, value_ns: u64, count: u64) {
         if count == 0 {
             return;
         }
-        self.min_ns = self.min_ns.min(value_ns);
-        self.max_ns = self.max_ns.max(value_ns);
-        self.add_to_bucket(value_ns, count);
+        self.widen(value_ns, value_ns);
+        self.count = self.count.saturating_add(count);
+        if value_ns > LONGEST_NS {
+            self.saturated_count = self.saturated_count.saturating_add(count);
+        }
+        self.add_to_bucket(bucket_of(value_ns.min(LONGEST_NS)), count);
     }
 
     /// Records the latency of something that ended at `at_ns` and began, or was due, at `since_ns`. An end before the
     /// beginning is recorded as zero and counted as negative: clocks of two hosts do that, and it must show.
+    #[inline]
     pub fn record_since(&mut self, since_ns: u64, at_ns: u64, count: u64) {
         if at_ns < since_ns {
             self.negative_count = self.negative_count.saturating_add(count);
@@ -92,45 +107,71 @@ impl LatencyHistogram {
 
     // All of `first..end` are due at `at_ns` or before, so the values fall from the first to the last, none below zero.
     fn record_past_due_run(&mut self, share: &Share, first: u64, end: u64, at_ns: u64) {
-        let mut value_ns = at_ns - share.due_ns(first);
-        self.max_ns = self.max_ns.max(value_ns);
-        self.min_ns = self.min_ns.min(at_ns - share.due_ns(end - 1));
-        let mut sequence = first;
-        loop {
-            // The records of this bucket are those due by `at − lowest`: a count, not a search.
-            let lowest_ns = self.lowest_of_bucket(value_ns);
-            let bucket_end = share.due_count(at_ns - lowest_ns).min(end);
-            self.add_to_bucket(value_ns, bucket_end - sequence);
-            sequence = bucket_end;
-            if sequence >= end {
-                return;
+        let (longest_ns, shortest_ns) = (at_ns - share.due_ns(first), at_ns - share.due_ns(end - 1));
+        self.widen(shortest_ns, longest_ns);
+        self.count = self.count.saturating_add(end - first);
+        let mut first = first;
+        if longest_ns > LONGEST_NS {
+            let saturated_end = share.due_count(at_ns - LONGEST_NS - 1).min(end);
+            self.saturated_count = self.saturated_count.saturating_add(saturated_end - first);
+            self.add_to_bucket(BUCKETS - 1, saturated_end - first);
+            first = saturated_end;
+        }
+        if first == end {
+            return;
+        }
+        let from_bucket = bucket_of((at_ns - share.due_ns(first)).min(LONGEST_NS));
+        let buckets = from_bucket - bucket_of(shortest_ns) + 1;
+        if end - first <= buckets as u64 {
+            for due_ns in share.due_times(first).take((end - first) as usize) {
+                self.add_to_bucket(bucket_of(at_ns - due_ns), 1);
             }
-            value_ns = at_ns - share.due_ns(sequence);
-        }
-    }
-
-    fn lowest_of_bucket(&self, value_ns: u64) -> u64 {
-        if value_ns > LONGEST_NS {
-            LONGEST_NS + 1
         } else {
-            self.buckets.lowest_equivalent(value_ns)
+            self.record_by_buckets(share, first, end, at_ns, from_bucket);
         }
     }
 
-    fn add_to_bucket(&mut self, value_ns: u64, count: u64) {
-        if value_ns > LONGEST_NS {
-            self.saturated_count = self.saturated_count.saturating_add(count);
+    // The records of a bucket and of all above it are those due by `at` minus its lowest value. The buckets of one doubling
+    // have one width, so these times are evenly spaced and their counts can be carried along.
+    fn record_by_buckets(&mut self, share: &Share, first: u64, end: u64, at_ns: u64, from_bucket: usize) {
+        let mut sequence = first;
+        let mut from_bucket = from_bucket;
+        loop {
+            let (lowest_ns, width_ns) = bounds_of(from_bucket);
+            let to_bucket = first_bucket_of_width(from_bucket);
+            let due_counts = share.due_counts(at_ns - lowest_ns, width_ns);
+            for (bucket, due_count) in (to_bucket..=from_bucket).rev().zip(due_counts) {
+                let bucket_end = due_count.min(end);
+                self.add_to_bucket(bucket, bucket_end - sequence);
+                sequence = bucket_end;
+                if sequence == end {
+                    return;
+                }
+            }
+            // Bucket 0 holds the value 0: what is due at `at` itself, which all of `first..end` are by then.
+            from_bucket = to_bucket.saturating_sub(1);
         }
-        self.buckets.saturating_record_n(value_ns.min(LONGEST_NS), count);
+    }
+
+    #[inline]
+    fn widen(&mut self, shortest_ns: u64, longest_ns: u64) {
+        self.min_ns = self.min_ns.min(shortest_ns);
+        self.max_ns = self.max_ns.max(longest_ns);
+    }
+
+    #[inline]
+    fn add_to_bucket(&mut self, bucket: usize, count: u64) {
+        self.counts[bucket] = self.counts[bucket].saturating_add(count);
     }
 
     /// Adds all that `other` holds.
     pub fn merge(&mut self, other: &LatencyHistogram) {
-        self.buckets
-            .add(&other.buckets)
-            .expect("both histograms have the same bounds");
-        self.min_ns = self.min_ns.min(other.min_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
+        let used = other.used();
+        for (count, more) in self.counts[used.clone()].iter_mut().zip(&other.counts[used]) {
+            *count = count.saturating_add(*more);
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.widen(other.min_ns, other.max_ns);
         self.negative_count = self.negative_count.saturating_add(other.negative_count);
         self.saturated_count = self.saturated_count.saturating_add(other.saturated_count);
         self.censored_count = self.censored_count.saturating_add(other.censored_count);
@@ -138,7 +179,9 @@ impl LatencyHistogram {
 
     /// Forgets everything. The memory is kept.
     pub fn reset(&mut self) {
-        self.buckets.reset();
+        let used = self.used();
+        self.counts[used].fill(0);
+        self.count = 0;
         self.min_ns = u64::MAX;
         self.max_ns = 0;
         self.negative_count = 0;
@@ -148,59 +191,51 @@ impl LatencyHistogram {
 
     /// How many latencies were recorded.
     pub fn count(&self) -> u64 {
-        self.buckets.len()
+        self.count
     }
 
     /// Whether nothing was recorded.
     pub fn is_empty(&self) -> bool {
-        self.buckets.is_empty()
+        self.count == 0
+    }
+
+    /// The longest, exact. None when nothing was recorded.
+    pub fn max_ns(&self) -> Option<u64> {
+        (!self.is_empty()).then_some(self.max_ns)
     }
 
     /// The latency that the given part of all recorded ones did not exceed, to within 0.1 % upwards and never above the
     /// maximum; `quantile` from 0 to 1, 0.99 being the 99th percentile. None when nothing was recorded.
     pub fn value_at_quantile_ns(&self, quantile: f64) -> Option<u64> {
-        (!self.is_empty()).then(|| {
-            self.buckets
-                .value_at_quantile(quantile)
-                .clamp(self.min_ns, self.max_ns)
-        })
+        self.value_at_rank_ns(self.rank_of(quantile))
     }
 
-    /// The latency of the `rank`th fastest record, counted from 1. None when there are fewer.
+    /// The latency of the `rank`th fastest record, counted from 1: what the ranks of
+    /// [`confidence_ranks`](crate::tail::confidence_ranks) ask for. None when there are fewer.
     pub fn value_at_rank_ns(&self, rank: u64) -> Option<u64> {
-        if rank == 0 || rank > self.count() {
+        if rank == 0 {
             return None;
         }
-        let mut seen = 0;
-        for bucket in self.buckets.iter_recorded() {
-            seen += bucket.count_at_value();
-            if seen >= rank {
-                return Some(bucket.value_iterated_to().clamp(self.min_ns, self.max_ns));
-            }
-        }
-        None
+        let mut seen = 0_u64;
+        self.used().find_map(|bucket| {
+            seen = seen.saturating_add(self.counts[bucket]);
+            (seen >= rank).then(|| self.value_of(bucket))
+        })
     }
 
     /// The figures that are shown. None when nothing was recorded.
     pub fn summary(&self) -> Option<LatencySummary> {
-        if self.is_empty() {
-            return None;
-        }
-        let at = |quantile| {
-            self.buckets
-                .value_at_quantile(quantile)
-                .clamp(self.min_ns, self.max_ns)
-        };
+        let at = |quantile| self.value_at_quantile_ns(quantile);
         Some(LatencySummary {
-            count: self.count(),
-            min_ns: self.min_ns,
-            mean_ns: self.buckets.mean() as u64,
-            p50_ns: at(0.5),
-            p90_ns: at(0.9),
-            p95_ns: at(0.95),
-            p99_ns: at(0.99),
-            p99_9_ns: at(0.999),
-            p99_99_ns: at(0.9999),
+            count: self.count,
+            min_ns: (!self.is_empty()).then_some(self.min_ns)?,
+            mean_ns: self.mean_ns()?,
+            p50_ns: at(0.5)?,
+            p90_ns: at(0.9)?,
+            p95_ns: at(0.95)?,
+            p99_ns: at(0.99)?,
+            p99_9_ns: at(0.999)?,
+            p99_99_ns: at(0.9999)?,
             max_ns: self.max_ns,
             negative_count: self.negative_count,
             saturated_count: self.saturated_count,
@@ -208,9 +243,70 @@ impl LatencyHistogram {
         })
     }
 
-    /// The buckets themselves, for serialisation.
-    pub(crate) fn buckets(&self) -> &Histogram<u64> {
-        &self.buckets
+    /// The same counts as a histogram of the HdrHistogram library, for serialisation and for its tools.
+    pub fn to_hdr(&self) -> Histogram<u64> {
+        let mut hdr = Histogram::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS)
+            .expect("valid bounds: low >= 1, high >= 2 * low, at most 5 digits");
+        for bucket in self.used().filter(|&bucket| self.counts[bucket] > 0) {
+            hdr.saturating_record_n(bounds_of(bucket).0, self.counts[bucket]);
+        }
+        hdr
+    }
+
+    fn rank_of(&self, quantile: f64) -> u64 {
+        ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1))
+    }
+
+    fn value_of(&self, bucket: usize) -> u64 {
+        let (lowest_ns, width_ns) = bounds_of(bucket);
+        (lowest_ns + (width_ns - 1)).clamp(self.min_ns, self.max_ns)
+    }
+
+    // Each value stands for the middle of its bucket, 0.05 % off at most.
+    fn mean_ns(&self) -> Option<u64> {
+        let sum: u128 = self
+            .used()
+            .map(|bucket| {
+                let (lowest_ns, width_ns) = bounds_of(bucket);
+                u128::from(self.counts[bucket]) * u128::from(lowest_ns + width_ns / 2)
+            })
+            .sum();
+        let mean_ns = sum.checked_div(u128::from(self.count))?;
+        Some((mean_ns as u64).clamp(self.min_ns, self.max_ns))
+    }
+
+    // The buckets that can have counts.
+    fn used(&self) -> Range<usize> {
+        if self.is_empty() {
+            return 0..0;
+        }
+        bucket_of(self.min_ns.min(LONGEST_NS))..bucket_of(self.max_ns.min(LONGEST_NS)) + 1
+    }
+}
+
+/// The bucket of a value. Values below 2,048 have one each; above, the eleven highest bits of a value tell its bucket.
+#[inline]
+const fn bucket_of(value_ns: u64) -> usize {
+    let shift = (value_ns | (BUCKETS_PER_DOUBLING as u64)).ilog2() - BUCKETS_PER_DOUBLING.ilog2();
+    shift as usize * BUCKETS_PER_DOUBLING + (value_ns >> shift) as usize
+}
+
+/// The lowest value of a bucket, and how many values it holds.
+#[inline]
+fn bounds_of(bucket: usize) -> (u64, u64) {
+    let shift = (bucket / BUCKETS_PER_DOUBLING).saturating_sub(1);
+    (
+        ((bucket - shift * BUCKETS_PER_DOUBLING) as u64) << shift,
+        1 << shift,
+    )
+}
+
+/// The lowest of the buckets that are as wide as this one.
+fn first_bucket_of_width(bucket: usize) -> usize {
+    if bucket < 2 * BUCKETS_PER_DOUBLING {
+        0
+    } else {
+        bucket / BUCKETS_PER_DOUBLING * BUCKETS_PER_DOUBLING
     }
 }
 
@@ -269,8 +365,39 @@ mod tests {
     }
 
     fn assert_same(run: &LatencyHistogram, each: &LatencyHistogram) {
-        assert_eq!(run.buckets, each.buckets);
         assert_eq!(run.summary(), each.summary());
+        assert!(run == each, "the summaries are equal, and the buckets are not");
+    }
+
+    #[test]
+    fn the_buckets_are_those_of_an_hdr_histogram() {
+        let hdr = Histogram::<u64>::new_with_bounds(1, LONGEST_NS, SIGNIFICANT_DIGITS).expect("bounds");
+        let near_powers =
+            (0..42).flat_map(|bit| [-1, 0, 1].map(|off| (1_u64 << bit).saturating_add_signed(off)));
+        for value in near_powers.chain([3_333, 1_234_567, LONGEST_NS]) {
+            let (lowest, width) = bounds_of(bucket_of(value));
+            assert_eq!(
+                (lowest, width),
+                (hdr.lowest_equivalent(value), hdr.equivalent_range(value)),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_an_hdr_histogram() {
+        let mut histogram = LatencyHistogram::new();
+        histogram.record_due_run(&whole(7_919, 1), 0, 100_000, 13 * SECOND);
+        let hdr = histogram.to_hdr();
+        assert_eq!(hdr.len(), histogram.count());
+        for quantile in [0.001, 0.01, 0.5, 0.9, 0.99, 0.999] {
+            assert_eq!(
+                histogram.value_at_quantile_ns(quantile),
+                Some(hdr.value_at_quantile(quantile)),
+                "{quantile}"
+            );
+        }
+        assert_eq!(histogram.value_at_quantile_ns(1.0), histogram.max_ns());
     }
 
     #[test]
@@ -345,7 +472,8 @@ mod tests {
         let summary = histogram.summary().expect("recorded");
         assert_eq!((summary.count, summary.saturated_count), (7_200, 3_600));
         assert_eq!(summary.max_ns, 7_200 * SECOND);
-        assert!(summary.p99_ns >= LONGEST_NS && summary.p99_ns < LONGEST_NS + LONGEST_NS / 1_000);
+        let hour = LONGEST_NS..LONGEST_NS + LONGEST_NS / 1_000;
+        assert!(hour.contains(&summary.p99_ns), "{}", summary.p99_ns);
         assert_same(&histogram, &one_by_one(&share, 0, 7_200, 7_200 * SECOND));
     }
 

@@ -116,42 +116,81 @@ impl ConstantRate {
         }
     }
 
-    /// The exact time from a record to the one `gap` records later, as whole nanoseconds and a remainder in
-    /// `1/denominator()` ns. The whole part saturates.
-    pub(crate) fn gap_ns(&self, gap: u64) -> ExactNanoseconds {
-        let product = u128::from(gap) * u128::from(self.period_ns);
-        let records = u128::from(self.records);
-        ExactNanoseconds {
-            whole: saturate(product / records),
-            remainder: (product % records) as u64,
+    /// The exact time from a record to the one `gap` records later, in nanoseconds over
+    /// [`records`](Self::records). The whole part saturates.
+    pub(crate) fn gap_ns(&self, gap: u64) -> MixedNumber {
+        MixedNumber::of(u128::from(gap) * u128::from(self.period_ns), self.records)
+    }
+
+    /// The denominator of exact times.
+    pub(crate) fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// How many of the records k ≡ `residue` mod `period` are due at `t_ns`, `t_ns + step_ns` and so on. None where the
+    /// numbers do not fit, or `t_ns` is before the first of them is due.
+    pub(crate) fn due_counts(&self, period: u64, residue: u64, t_ns: u64, step_ns: u64) -> Option<DueCounts> {
+        // (s · period + residue) · period_ns < (t + 1) · records, solved for s.
+        let denominator = period.checked_mul(self.period_ns)?;
+        let first = u128::from(residue) * u128::from(self.period_ns);
+        let numerator = ((u128::from(t_ns) + 1) * u128::from(self.records)).checked_sub(first)?;
+        let step = u128::from(step_ns) * u128::from(self.records);
+        Some(DueCounts {
+            next: MixedNumber::of(numerator, denominator),
+            step: MixedNumber::of(step, denominator),
+            denominator,
+        })
+    }
+}
+
+/// How many records are due at evenly spaced times: the exact counts, at the cost of an addition each. Never ends.
+#[derive(Clone, Debug)]
+pub(crate) struct DueCounts {
+    next: MixedNumber,
+    step: MixedNumber,
+    denominator: u64,
+}
+
+impl Iterator for DueCounts {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        let count = self.next.whole.saturating_add(u64::from(self.next.remainder > 0));
+        self.next = self.next.plus(self.step, self.denominator);
+        Some(count)
+    }
+}
+
+/// `whole + remainder / denominator`, the remainder below the denominator, which is kept elsewhere. The whole part
+/// saturates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MixedNumber {
+    pub(crate) whole: u64,
+    remainder: u64,
+}
+
+impl MixedNumber {
+    fn of(numerator: u128, denominator: u64) -> MixedNumber {
+        let denominator = u128::from(denominator);
+        MixedNumber {
+            whole: saturate(numerator / denominator),
+            remainder: (numerator % denominator) as u64,
         }
     }
 
-    pub(crate) fn denominator(&self) -> u64 {
-        self.records
-    }
-}
-
-/// A time as `whole + remainder / denominator` nanoseconds, the denominator being the rate's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ExactNanoseconds {
-    pub(crate) whole: u64,
-    pub(crate) remainder: u64,
-}
-
-impl ExactNanoseconds {
     #[inline]
-    pub(crate) fn plus(self, other: ExactNanoseconds, denominator: u64) -> ExactNanoseconds {
+    pub(crate) fn plus(self, other: MixedNumber, denominator: u64) -> MixedNumber {
         let whole = self.whole.saturating_add(other.whole);
         // Both remainders are below the denominator, whose double may not fit into 64 bits.
         let to_next = denominator - other.remainder;
         if self.remainder >= to_next {
-            ExactNanoseconds {
+            MixedNumber {
                 whole: whole.saturating_add(1),
                 remainder: self.remainder - to_next,
             }
         } else {
-            ExactNanoseconds {
+            MixedNumber {
                 whole,
                 remainder: self.remainder + other.remainder,
             }
@@ -291,10 +330,10 @@ pub(crate) mod tests {
         #[test]
         fn gaps_add_up_to_the_computed_times(schedule in any_schedule(), gaps in prop::collection::vec(0..1_000_u64, 1..50)) {
             let Schedule::Constant(rate) = schedule;
-            let mut at = ExactNanoseconds { whole: 0, remainder: 0 };
+            let mut at = rate.gap_ns(0);
             let mut k = 0;
             for gap in gaps {
-                at = at.plus(rate.gap_ns(gap), rate.denominator());
+                at = at.plus(rate.gap_ns(gap), rate.records());
                 k += gap;
                 prop_assert_eq!(at.whole, rate.due_ns(k));
             }

@@ -96,37 +96,60 @@ impl SequenceSet {
     /// Which numbers of `first..end` have not been seen: how many, and the first `most_ranges` ranges of them. The work
     /// grows with what is stored, not with the length of the range.
     pub fn missing_in(&self, first: u64, end: u64, most_ranges: usize) -> Missing {
-        let mut found = MissingRanges {
-            missing: Missing::default(),
-            open: None,
-            most_ranges,
-        };
-        let mut at = first.max(self.low);
+        let mut missing = MissingRanges::new(most_ranges);
+        self.for_each_run(first, end, |run, seen| {
+            if !seen {
+                missing.add(run);
+            }
+        });
+        missing.finish()
+    }
+
+    /// Which numbers of this set are not in `other`: of the numbers that were acknowledged, those that were never
+    /// delivered.
+    pub fn not_in(&self, other: &SequenceSet, most_ranges: usize) -> Missing {
+        let mut missing = MissingRanges::new(most_ranges);
+        self.for_each_run(0, u64::MAX, |run, seen| {
+            if seen {
+                other.for_each_run(run.start, run.end, |run, seen_there| {
+                    if !seen_there {
+                        missing.add(run);
+                    }
+                });
+            }
+        });
+        missing.finish()
+    }
+
+    // Calls `each` for the runs of seen and of unseen numbers that `first..end` is made of, rising. Neighbouring runs may
+    // be of one kind.
+    fn for_each_run(&self, first: u64, end: u64, mut each: impl FnMut(Range<u64>, bool)) {
+        let mut at = first;
         while at < end {
             let chunk = at / CHUNK;
-            if let Some(full_end) = self.full_end(chunk) {
-                found.seen();
-                at = full_end.saturating_mul(CHUNK);
+            if at < self.low {
+                let stop = self.low.min(end);
+                each(at..stop, true);
+                at = stop;
+            } else if let Some(full_end) = self.full_end(chunk) {
+                let stop = full_end.saturating_mul(CHUNK).min(end);
+                each(at..stop, true);
+                at = stop;
             } else if let Some(bits) = self.chunks.get(&chunk) {
-                let stop = (chunk + 1).saturating_mul(CHUNK).min(end);
-                bits.runs(at - chunk * CHUNK, stop - chunk * CHUNK, |run, seen| {
-                    if seen {
-                        found.seen();
-                    } else {
-                        found.missing(chunk * CHUNK + run.start, chunk * CHUNK + run.end);
-                    }
+                let start = chunk * CHUNK;
+                let stop = start.saturating_add(CHUNK).min(end);
+                bits.for_each_run(at - start, stop - start, |run, seen| {
+                    each(start + run.start..start + run.end, seen);
                 });
                 at = stop;
             } else {
                 let stop = self
                     .next_stored_chunk(chunk)
                     .map_or(end, |next| (next * CHUNK).min(end));
-                found.missing(at, stop);
+                each(at..stop, false);
                 at = stop;
             }
         }
-        found.seen();
-        found.missing
     }
 
     /// About how much memory the set holds, in bytes.
@@ -229,25 +252,43 @@ impl SequenceSet {
 
 struct MissingRanges {
     missing: Missing,
+    // The range that may still grow.
     open: Option<Range<u64>>,
     most_ranges: usize,
 }
 
 impl MissingRanges {
-    fn missing(&mut self, from: u64, to: u64) {
-        self.missing.count += to - from;
-        match &mut self.open {
-            Some(open) => open.end = to,
-            None => self.open = Some(from..to),
+    fn new(most_ranges: usize) -> MissingRanges {
+        MissingRanges {
+            missing: Missing::default(),
+            open: None,
+            most_ranges,
         }
     }
 
-    fn seen(&mut self) {
+    // Ranges come rising; one that begins where the last ended makes it longer.
+    fn add(&mut self, range: Range<u64>) {
+        self.missing.count += range.end - range.start;
+        match &mut self.open {
+            Some(open) if open.end == range.start => open.end = range.end,
+            _ => {
+                self.close();
+                self.open = Some(range);
+            }
+        }
+    }
+
+    fn close(&mut self) {
         if let Some(range) = self.open.take()
             && self.missing.ranges.len() < self.most_ranges
         {
             self.missing.ranges.push(range);
         }
+    }
+
+    fn finish(mut self) -> Missing {
+        self.close();
+        self.missing
     }
 }
 
@@ -288,7 +329,7 @@ impl Chunk {
     }
 
     // Calls `each` for the longest runs of bits of one kind that `from..to` is made of, with whether they are set.
-    fn runs(&self, from: u64, to: u64, mut each: impl FnMut(Range<u64>, bool)) {
+    fn for_each_run(&self, from: u64, to: u64, mut each: impl FnMut(Range<u64>, bool)) {
         let mut at = from;
         while at < to {
             let seen = self.contains(at);
@@ -450,6 +491,26 @@ mod tests {
             for sequence in (0..50_000).step_by(37) {
                 prop_assert_eq!(set.contains(sequence), model.contains(&sequence));
             }
+        }
+
+        #[test]
+        fn what_one_set_has_and_another_has_not_is_found(
+            here in prop::collection::vec((0..40_000_u64, 0..9_000_u64), 0..12),
+            there in prop::collection::vec((0..40_000_u64, 0..9_000_u64), 0..12),
+        ) {
+            let (mut set, mut other, mut model) = (SequenceSet::new(), SequenceSet::new(), HashSet::new());
+            for (first, count) in here {
+                set.insert_run(first, count);
+                model.extend(first..first + count);
+            }
+            for (first, count) in there {
+                other.insert_run(first, count);
+                model.retain(|sequence| !(first..first + count).contains(sequence));
+            }
+            let found = set.not_in(&other, usize::MAX);
+            prop_assert_eq!(found.count, model.len() as u64);
+            prop_assert!(found.ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
+            prop_assert!(found.ranges.into_iter().flatten().all(|sequence| model.contains(&sequence)));
         }
 
         #[test]

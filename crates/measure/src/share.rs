@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-use crate::schedule::{ExactNanoseconds, Schedule, greatest_common_divisor};
+use crate::schedule::{DueCounts, MixedNumber, Schedule, greatest_common_divisor};
 
 /// The longest period of a weighted split. Each share keeps a list of its slots in the period (24 bytes a slot).
 pub const LONGEST_PERIOD: u64 = 1 << 16;
@@ -19,7 +19,7 @@ pub struct Share {
     // Rising, all below the period, at least one.
     residues: Box<[u64]>,
     // The exact time from the record of each residue to the share's next record.
-    steps: Box<[ExactNanoseconds]>,
+    steps: Box<[MixedNumber]>,
 }
 
 /// Why a schedule cannot be split as asked.
@@ -144,6 +144,24 @@ impl Share {
         self.owned_before(self.schedule.due_count_before(t_ns))
     }
 
+    /// [`due_count`](Self::due_count) at `t_ns`, `t_ns + step_ns` and so on without end, each exact, at the cost of an
+    /// addition where the share is one of equal ones.
+    pub(crate) fn due_counts(&self, t_ns: u64, step_ns: u64) -> ShareDueCounts<'_> {
+        let Schedule::Constant(rate) = self.schedule;
+        let carried = match *self.residues {
+            [residue] => rate.due_counts(self.period, residue, t_ns, step_ns),
+            _ => None,
+        };
+        carried.map_or(
+            ShareDueCounts::Computed {
+                share: self,
+                t_ns,
+                step_ns,
+            },
+            ShareDueCounts::Carried,
+        )
+    }
+
     /// The due times of the records from `first_sequence` on, without end: equal to [`due_ns`](Self::due_ns) of each, at
     /// the cost of an addition instead of a division. The remainder is carried along, so nothing drifts.
     pub fn due_times(&self, first_sequence: u64) -> DueTimes<'_> {
@@ -152,7 +170,34 @@ impl Share {
             steps: &self.steps,
             slot: (first_sequence % self.steps.len() as u64) as usize,
             next: rate.gap_ns(self.schedule_index(first_sequence)),
-            denominator: rate.denominator(),
+            denominator: rate.records(),
+        }
+    }
+}
+
+/// How many of a share's records are due at evenly spaced times, from [`Share::due_counts`]. Never ends.
+#[derive(Clone, Debug)]
+pub(crate) enum ShareDueCounts<'a> {
+    Carried(DueCounts),
+    Computed {
+        share: &'a Share,
+        t_ns: u64,
+        step_ns: u64,
+    },
+}
+
+impl Iterator for ShareDueCounts<'_> {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        match self {
+            ShareDueCounts::Carried(counts) => counts.next(),
+            ShareDueCounts::Computed { share, t_ns, step_ns } => {
+                let count = share.due_count(*t_ns);
+                *t_ns = t_ns.saturating_add(*step_ns);
+                Some(count)
+            }
         }
     }
 }
@@ -160,9 +205,9 @@ impl Share {
 /// The due times of consecutive records of a share, from [`Share::due_times`]. Never ends.
 #[derive(Clone, Debug)]
 pub struct DueTimes<'a> {
-    steps: &'a [ExactNanoseconds],
+    steps: &'a [MixedNumber],
     slot: usize,
-    next: ExactNanoseconds,
+    next: MixedNumber,
     denominator: u64,
 }
 
@@ -308,6 +353,17 @@ pub(crate) mod tests {
                 if due_ns < u64::MAX {
                     prop_assert!(share.due_count(due_ns) > sequence);
                     prop_assert!(share.due_count_before(due_ns) <= sequence);
+                }
+            }
+        }
+
+        #[test]
+        fn counts_at_evenly_spaced_times_are_those_at_each(
+            split in any_split(), t_ns in 0..1_u64 << 40, step_ns in 0..1_u64 << 30,
+        ) {
+            for share in split {
+                for (i, count) in share.due_counts(t_ns, step_ns).take(50).enumerate() {
+                    prop_assert_eq!(count, share.due_count(t_ns + i as u64 * step_ns));
                 }
             }
         }
