@@ -943,18 +943,23 @@ macro_rules! messages {
         const _: () = {
             use $crate::codec::{DecodeError, Field, FieldRule, Layout, Nullable, Reader, Writer};
 
-            $(
-                const $field: FieldRule = FieldRule::from($from)
-                    $(.until($until))? $(.null_from($null_from))? $(.tag($tag))?;
-            )*
+            /// When each field is on the wire. In a namespace of its own: constants are not hygienic.
+            struct Rules;
+
+            impl Rules {
+                $(
+                    const $field: FieldRule = FieldRule::from($from)
+                        $(.until($until))? $(.null_from($null_from))? $(.tag($tag))?;
+                )*
+            }
 
             impl Field for $name {
                 #[allow(unused_variables, reason = "some structs have no field")]
                 fn write(&self, layout: Layout, out: &mut Writer<'_>) {
                     let version = layout.version;
                     $(
-                        if $field.in_order(version) {
-                            if $field.nullable(version) {
+                        if Rules::$field.in_order(version) {
+                            if Rules::$field.nullable(version) {
                                 self.$field.write(layout, out);
                             } else {
                                 self.$field.write_required(layout, out);
@@ -963,10 +968,10 @@ macro_rules! messages {
                     )*
                     if layout.flexible {
                         let default = Self::default();
-                        let tagged = [$($field.tag_in(version).is_some() && self.$field != default.$field),*];
+                        let tagged = [$(Rules::$field.tag_in(version).is_some() && self.$field != default.$field),*];
                         out.put_unsigned(tagged.iter().filter(|&&tagged| tagged).count() as u64);
                         $(
-                            if let Some(tag) = $field.tag_in(version) && self.$field != default.$field {
+                            if let Some(tag) = Rules::$field.tag_in(version) && self.$field != default.$field {
                                 out.put_tagged(tag, |out| self.$field.write(layout, out));
                             }
                         )*
@@ -978,8 +983,8 @@ macro_rules! messages {
                     let version = layout.version;
                     let mut message = Self::default();
                     $(
-                        if $field.in_order(version) {
-                            message.$field = if $field.nullable(version) {
+                        if Rules::$field.in_order(version) {
+                            message.$field = if Rules::$field.nullable(version) {
                                 Field::read(layout, input)
                             } else {
                                 Field::read_required(layout, input)
@@ -989,7 +994,7 @@ macro_rules! messages {
                     )*
                     input.read_tagged(layout, |tag, input| {
                         $(
-                            if $field.tag_in(version) == Some(tag) {
+                            if Rules::$field.tag_in(version) == Some(tag) {
                                 message.$field = Field::read(layout, input).map_err(|error| {
                                     error.in_field(concat!(stringify!($name), ".", stringify!($field)))
                                 })?;
@@ -1005,7 +1010,7 @@ macro_rules! messages {
                 fn least_bytes(layout: Layout) -> usize {
                     let mut least = usize::from(layout.flexible);
                     $(
-                        if $field.in_order(layout.version) {
+                        if Rules::$field.in_order(layout.version) {
                             least += <$kind as Field>::least_bytes(layout);
                         }
                     )*
@@ -1035,8 +1040,8 @@ macro_rules! messages {
                     let version = layout.version;
                     let mut message = Self::default();
                     $(
-                        if $field.present(version) {
-                            message.$field = if $field.nullable(version) {
+                        if Rules::$field.present(version) {
+                            message.$field = if Rules::$field.nullable(version) {
                                 $crate::sample::Sample::sample(layout, source)
                             } else {
                                 $crate::sample::Sample::sample_required(layout, source)

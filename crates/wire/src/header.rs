@@ -23,11 +23,11 @@ pub struct RequestHeader<'a> {
 }
 
 macro_rules! flexible_from {
-    ($key:ident; $($request:ident)*) => {
+    ($key:ident $($request:ident $response:ident,)*) => {
         match $key {
             ApiKey::PRODUCE => produce::FLEXIBLE_FROM,
             ApiKey::FETCH => fetch::FLEXIBLE_FROM,
-            $($request::KEY => $request::FLEXIBLE_FROM,)*
+            $(<$request as Request>::KEY => $request::FLEXIBLE_FROM,)*
             _ => None,
         }
     };
@@ -35,17 +35,7 @@ macro_rules! flexible_from {
 
 /// From which version on the API's messages are flexible; `None` if never, or if the API is not spoken here.
 pub fn flexible_from(key: ApiKey) -> Option<i16> {
-    flexible_from!(key;
-        MetadataRequest ApiVersionsRequest CreateTopicsRequest DeleteTopicsRequest CreatePartitionsRequest
-        DeleteRecordsRequest DescribeConfigsRequest IncrementalAlterConfigsRequest AlterConfigsRequest
-        ListOffsetsRequest OffsetForLeaderEpochRequest FindCoordinatorRequest JoinGroupRequest SyncGroupRequest
-        HeartbeatRequest LeaveGroupRequest OffsetCommitRequest OffsetFetchRequest DescribeGroupsRequest
-        ListGroupsRequest DeleteGroupsRequest InitProducerIdRequest DescribeLogDirsRequest DescribeClusterRequest
-        SaslHandshakeRequest SaslAuthenticateRequest AddPartitionsToTxnRequest AddOffsetsToTxnRequest EndTxnRequest
-        TxnOffsetCommitRequest DescribeTopicPartitionsRequest ConsumerGroupHeartbeatRequest
-        ConsumerGroupDescribeRequest ElectLeadersRequest OffsetDeleteRequest DescribeClientQuotasRequest
-        AlterClientQuotasRequest DescribeTransactionsRequest ListTransactionsRequest DescribeProducersRequest
-        DescribeAclsRequest)
+    for_each_request!(flexible_from key)
 }
 
 fn request_layout(key: ApiKey, version: i16) -> Layout {

@@ -23,7 +23,11 @@ pub mod versions;
 mod api_key;
 mod error_code;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod sample;
+#[cfg(test)]
+mod second_opinion;
 
 pub use api_key::ApiKey;
 pub use codec::{DecodeError, Message, Reader, Request, Uuid};

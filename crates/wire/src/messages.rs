@@ -85,3 +85,54 @@ pub use sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 pub use sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
 pub use txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+
+/// Hands the list of all requests and their responses to another macro, after what else that macro is to get.
+macro_rules! for_each_request {
+    ($macro:ident $($first:tt)*) => {
+        $macro! { $($first)*
+            AddOffsetsToTxnRequest AddOffsetsToTxnResponse,
+            AddPartitionsToTxnRequest AddPartitionsToTxnResponse,
+            AlterClientQuotasRequest AlterClientQuotasResponse,
+            AlterConfigsRequest AlterConfigsResponse,
+            ApiVersionsRequest ApiVersionsResponse,
+            ConsumerGroupDescribeRequest ConsumerGroupDescribeResponse,
+            ConsumerGroupHeartbeatRequest ConsumerGroupHeartbeatResponse,
+            CreatePartitionsRequest CreatePartitionsResponse,
+            CreateTopicsRequest CreateTopicsResponse,
+            DeleteGroupsRequest DeleteGroupsResponse,
+            DeleteRecordsRequest DeleteRecordsResponse,
+            DeleteTopicsRequest DeleteTopicsResponse,
+            DescribeAclsRequest DescribeAclsResponse,
+            DescribeClientQuotasRequest DescribeClientQuotasResponse,
+            DescribeClusterRequest DescribeClusterResponse,
+            DescribeConfigsRequest DescribeConfigsResponse,
+            DescribeGroupsRequest DescribeGroupsResponse,
+            DescribeLogDirsRequest DescribeLogDirsResponse,
+            DescribeProducersRequest DescribeProducersResponse,
+            DescribeTopicPartitionsRequest DescribeTopicPartitionsResponse,
+            DescribeTransactionsRequest DescribeTransactionsResponse,
+            ElectLeadersRequest ElectLeadersResponse,
+            EndTxnRequest EndTxnResponse,
+            FindCoordinatorRequest FindCoordinatorResponse,
+            HeartbeatRequest HeartbeatResponse,
+            IncrementalAlterConfigsRequest IncrementalAlterConfigsResponse,
+            InitProducerIdRequest InitProducerIdResponse,
+            JoinGroupRequest JoinGroupResponse,
+            LeaveGroupRequest LeaveGroupResponse,
+            ListGroupsRequest ListGroupsResponse,
+            ListOffsetsRequest ListOffsetsResponse,
+            ListTransactionsRequest ListTransactionsResponse,
+            MetadataRequest MetadataResponse,
+            OffsetCommitRequest OffsetCommitResponse,
+            OffsetDeleteRequest OffsetDeleteResponse,
+            OffsetFetchRequest OffsetFetchResponse,
+            OffsetForLeaderEpochRequest OffsetForLeaderEpochResponse,
+            SaslAuthenticateRequest SaslAuthenticateResponse,
+            SaslHandshakeRequest SaslHandshakeResponse,
+            SyncGroupRequest SyncGroupResponse,
+            TxnOffsetCommitRequest TxnOffsetCommitResponse,
+        }
+    };
+}
+
+pub(crate) use for_each_request;
