@@ -673,7 +673,7 @@ impl<T> Cluster<T> {
             return Err(format!("ApiVersions: {}", response.error_code));
         }
         let link = &mut self.links[index];
-        link.versions = Some(ApiVersionTable::from_response(&response));
+        link.versions = Some(ApiVersionTable::new(&response));
         link.state = LinkState::Ready { conn };
         link.failures = 0;
         let node = link.node;

@@ -14,11 +14,11 @@ use crate::partitioner::StickyPartitioner;
 use model::client_config::{Acks, Compression, ProducerConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use wire::batch::{self, Batch, BatchBuilder, HEADER_LEN, RecordHeaders, SealedBatch};
-use wire::codec::{Message, Reader};
+use wire::batch::{Batch, BatchBuilder, HEADER_LEN, RecordHeaders, SealedBatch};
+use wire::codec::{Message, Reader, Uuid};
 use wire::compress::{Codec, CodecError, Compressor};
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
-use wire::produce::{self, ProduceResponse};
+use wire::produce::{self, ProduceHead, ProducePartition, ProduceResponse, ProduceTopic};
 use wire::{ApiKey, ErrorCode};
 
 /// Versions of Produce that name topics by name.
@@ -128,9 +128,20 @@ pub enum CannotAppend {
     NoMetadata,
 }
 
-/// What the producer has done so far.
+/// What the producer has done with one broker so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BrokerCounts {
+    /// Produce requests sent.
+    pub requests: u64,
+    /// Sum of the throttle times that it asked for.
+    pub throttle_ns: u64,
+}
+
+/// What the producer has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProducerCounts {
+    /// By broker.
+    pub brokers: BTreeMap<i32, BrokerCounts>,
     /// Produce requests sent.
     pub requests: u64,
     /// Batches sent again.
@@ -172,9 +183,20 @@ impl<T> OpenBatch<T> {
         self.builder.push(timestamp_ms, key, value_len, headers, write_value);
     }
 
+    /// See [`BatchBuilder::overwrite_tail`].
+    #[inline]
+    pub fn overwrite_tail(&mut self, bytes: &[u8]) {
+        self.builder.overwrite_tail(bytes);
+    }
+
     /// Records in it.
     pub fn count(&self) -> u32 {
         self.builder.count()
+    }
+
+    /// Bytes in it, before compression.
+    pub fn len_bytes(&self) -> usize {
+        self.builder.len_bytes()
     }
 }
 
@@ -353,8 +375,8 @@ impl<T: BatchTag> Producer<T> {
     }
 
     /// What it has done.
-    pub fn counts(&self) -> ProducerCounts {
-        self.counts
+    pub fn counts(&self) -> &ProducerCounts {
+        &self.counts
     }
 
     /// Bytes of `buffer.memory` in use.
@@ -439,6 +461,13 @@ impl<T: BatchTag> Producer<T> {
         } else {
             let ended = std::mem::take(&mut self.partitions[partition].batch_ended);
             self.partitioner.produced(bytes, ended);
+        }
+    }
+
+    /// Says that a record was appended to `partition` by its key; `record_bytes` bounds the next one's size.
+    pub fn appended_keyed(&mut self, partition: usize, record_bytes: usize, now_ns: u64) {
+        if self.partitions[partition].open.as_ref().is_some_and(|open| !open.has_room(record_bytes)) {
+            self.seal(partition, now_ns);
         }
     }
 
@@ -767,12 +796,15 @@ impl<T: BatchTag> Producer<T> {
         if response.throttle_time_ms > 0 {
             let throttle_ns = response.throttle_time_ms as u64 * 1_000_000;
             self.counts.throttle_ns += throttle_ns;
+            if let Node::Broker(id) = node {
+                self.counts.brokers.entry(id).or_default().throttle_ns += throttle_ns;
+            }
             // From version 6 on (KIP-219) the broker answers first and leaves the waiting to us.
             if let (Node::Broker(id), true) = (node, version >= 6) {
                 self.throttled_until_ns.insert(id, at_ns + throttle_ns);
             }
         }
-        let answers: Vec<_> = response.topics.into_iter().flat_map(|topic| topic.partitions).collect();
+        let answers: Vec<_> = response.responses.into_iter().flat_map(|topic| topic.partition_responses).collect();
         for (partition, id) in batches {
             let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
             batch.written_ns = Some(written_ns);
@@ -1155,6 +1187,7 @@ impl<T: BatchTag> Producer<T> {
         let acks = self.settings.acks;
         let timeout_ns = (acks != Acks::None).then_some(self.settings.request_timeout_ns);
         self.counts.requests += 1;
+        self.counts.brokers.entry(broker).or_default().requests += 1;
         let outgoing = Outgoing { head, cuts, bodies, correlation };
         let sent = self.cluster.send_raw(
             Node::Broker(broker),
@@ -1170,17 +1203,23 @@ impl<T: BatchTag> Producer<T> {
     }
 
     fn encode(&self, version: i16, correlation: i32, chosen: &[(usize, u64)], bodies: &[Arc<SealedBatch>]) -> (Vec<u8>, Vec<usize>) {
-        let partitions: Vec<(i32, usize)> =
-            chosen.iter().zip(bodies).map(|(&(index, _), body)| (index as i32, body.bytes().len())).collect();
-        produce::encode_request(
+        let partitions: Vec<ProducePartition> = chosen
+            .iter()
+            .zip(bodies)
+            .map(|(&(index, _), body)| ProducePartition { index: index as i32, batch_bytes: body.bytes().len() })
+            .collect();
+        let head = ProduceHead {
+            correlation_id: correlation,
+            client_id: Some(&self.cluster.config().client_id),
             version,
-            correlation,
-            &self.cluster.config().client_id,
-            self.settings.acks.wire_value(),
-            i32::try_from(self.settings.request_timeout_ns / 1_000_000).unwrap_or(i32::MAX),
-            &self.topic,
-            &partitions,
-        )
+            transactional_id: None,
+            acks: self.settings.acks.wire_value(),
+            timeout_ms: i32::try_from(self.settings.request_timeout_ns / 1_000_000).unwrap_or(i32::MAX),
+        };
+        let topic = ProduceTopic { name: &self.topic, topic_id: Uuid::default(), partitions: &partitions };
+        let (mut out, mut cuts) = (Vec::with_capacity(128), Vec::with_capacity(partitions.len()));
+        produce::encode_produce_request(&head, &[topic], &mut out, &mut cuts);
+        (out, cuts)
     }
 }
 
@@ -1202,6 +1241,6 @@ fn codec_of(compression: Compression) -> (Codec, Option<i32>) {
 /// The largest record of this shape that a producer of these settings can send, held against `max.request.size` as the
 /// Java client does; `None` if it fits.
 pub fn too_large_for_request(config: &ProducerConfig, record_bytes: usize) -> Option<u32> {
-    let whole = record_bytes + batch::HEADER_LEN;
+    let whole = record_bytes + HEADER_LEN;
     (whole > config.max_request_size_bytes as usize).then_some(config.max_request_size_bytes)
 }

@@ -200,6 +200,17 @@ impl BatchBuilder {
         self.count += 1;
     }
 
+    /// Overwrites the last bytes of the record that was appended last. With headers whose last value is a placeholder, those
+    /// bytes are its value, and each record can have its own there.
+    ///
+    /// # Panics
+    ///
+    /// When there are not that many bytes.
+    pub fn overwrite_tail(&mut self, bytes: &[u8]) {
+        let at = self.buffer.len() - bytes.len();
+        self.buffer[at..].copy_from_slice(bytes);
+    }
+
     /// Ends the batch: compresses the records (into `scratch`, which is swapped with the buffer) and writes the header.
     /// The CRC and the producer's numbers are put in by [`SealedBatch::set_producer`], since a batch gets its sequence when
     /// it is first sent, and may get another when the producer's epoch changes.

@@ -1,0 +1,274 @@
+//! What a thread of the load writes down: histograms and counts of the current second, by phase.
+//!
+//! Once a second the thread hands its [`Interval`] to the coordinator and goes on with one that comes back empty, so that
+//! memory does not grow with the run and nothing is shared between threads while records are being handled.
+
+use measure::histogram::LatencyHistogram;
+use model::result::Metric;
+use std::collections::BTreeMap;
+
+/// Sends later than this after they were due are counted as late.
+pub const LATE_NS: u64 = 10_000_000;
+/// Width of the windows in which the peak rate is looked for.
+pub const WINDOW_NS: u64 = 100_000_000;
+/// Up to this many partitions each has a histogram of its own.
+pub const MOST_PARTITION_HISTOGRAMS: usize = 96;
+
+/// The metrics in the order in which a [`PhaseSheet`] holds them.
+pub const METRICS: [Metric; 5] =
+    [Metric::Response, Metric::Queue, Metric::Service, Metric::EndToEnd, Metric::ScheduleLag];
+
+/// The name of a metric in the interval log's tags.
+pub fn metric_name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Response => "response",
+        Metric::Queue => "queue",
+        Metric::Service => "service",
+        Metric::EndToEnd => "end-to-end",
+        Metric::ScheduleLag => "schedule-lag",
+    }
+}
+
+/// Counts of one partition within a phase.
+#[derive(Clone, Debug, Default)]
+pub struct PartitionSheet {
+    /// Records acknowledged (written, with acks=0).
+    pub acknowledged: u64,
+    /// Service times, one a batch, where there are few enough partitions.
+    pub service: Option<Box<LatencyHistogram>>,
+}
+
+/// Counts of one broker within a phase.
+#[derive(Clone, Debug, Default)]
+pub struct BrokerSheet {
+    /// Batches that ended there.
+    pub batches: u64,
+    /// Bytes of the batches.
+    pub bytes: u64,
+    /// Produce requests.
+    pub requests: u64,
+    /// Throttle time that it asked for.
+    pub throttle_ns: u64,
+    /// Service times, one a batch.
+    pub service: LatencyHistogram,
+}
+
+/// One kind of error.
+#[derive(Clone, Debug)]
+pub struct ErrorSheet {
+    /// Batches or occurrences.
+    pub count: u64,
+    /// Records concerned.
+    pub records: u64,
+    /// When it was first seen.
+    pub first_ns: u64,
+    /// When it was last seen.
+    pub last_ns: u64,
+    /// The first broker that it was seen at.
+    pub broker: Option<i32>,
+    /// The first message.
+    pub message: String,
+}
+
+/// Everything that is counted for one phase.
+#[derive(Debug, Default)]
+pub struct PhaseSheet {
+    /// One a metric, in the order of [`METRICS`]; made when first needed.
+    pub latency: [Option<Box<LatencyHistogram>>; 5],
+    /// Records handed to the producer.
+    pub sent: u64,
+    /// Records acknowledged.
+    pub acknowledged: u64,
+    /// Records written with acks=0.
+    pub written: u64,
+    /// Records refused.
+    pub refused: u64,
+    /// Records whose end is not known.
+    pub unknown: u64,
+    /// Records given up at the end.
+    pub unfinished: u64,
+    /// Keys and values of what was acknowledged or written.
+    pub payload_bytes: u64,
+    /// Batches as sent.
+    pub wire_bytes: u64,
+    /// Batches before compression.
+    pub uncompressed_bytes: u64,
+    /// Batches.
+    pub batches: u64,
+    /// Produce requests.
+    pub requests: u64,
+    /// Batches sent again.
+    pub retried_batches: u64,
+    /// Throttle time that brokers asked for.
+    pub throttle_ns: u64,
+    /// Time for which records that were due waited for `buffer.memory`, summed over producers.
+    pub buffer_full_ns: u64,
+    /// Records sent later than [`LATE_NS`] after they were due.
+    pub late: u64,
+    /// By topic number and partition.
+    pub partitions: BTreeMap<(usize, i32), PartitionSheet>,
+    /// By broker.
+    pub brokers: BTreeMap<i32, BrokerSheet>,
+    /// By subscription (index over all topics): records and payload bytes delivered.
+    pub consumed: BTreeMap<usize, (u64, u64)>,
+}
+
+impl PhaseSheet {
+    /// The histogram of a metric.
+    pub fn histogram(&mut self, metric: Metric) -> &mut LatencyHistogram {
+        let place = METRICS.iter().position(|&other| other == metric).expect("METRICS has all");
+        self.latency[place].get_or_insert_with(Box::default)
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.sent == 0
+            && self.batches == 0
+            && self.requests == 0
+            && self.buffer_full_ns + self.throttle_ns == 0
+            && self.refused + self.unknown + self.unfinished == 0
+            && self.consumed.is_empty()
+            && self.latency.iter().flatten().all(|histogram| histogram.is_empty())
+    }
+
+    /// Adds all of `other`.
+    pub fn add(&mut self, other: &PhaseSheet) {
+        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
+            if let Some(theirs) = theirs.as_ref().filter(|theirs| !theirs.is_empty()) {
+                mine.get_or_insert_with(Box::default).merge(theirs);
+            }
+        }
+        self.sent += other.sent;
+        self.acknowledged += other.acknowledged;
+        self.written += other.written;
+        self.refused += other.refused;
+        self.unknown += other.unknown;
+        self.unfinished += other.unfinished;
+        self.payload_bytes += other.payload_bytes;
+        self.wire_bytes += other.wire_bytes;
+        self.uncompressed_bytes += other.uncompressed_bytes;
+        self.batches += other.batches;
+        self.requests += other.requests;
+        self.retried_batches += other.retried_batches;
+        self.throttle_ns += other.throttle_ns;
+        self.buffer_full_ns += other.buffer_full_ns;
+        self.late += other.late;
+        for (&partition, theirs) in &other.partitions {
+            let mine = self.partitions.entry(partition).or_default();
+            mine.acknowledged += theirs.acknowledged;
+            if let Some(theirs) = &theirs.service {
+                mine.service.get_or_insert_with(Box::default).merge(theirs);
+            }
+        }
+        for (&broker, theirs) in &other.brokers {
+            let mine = self.brokers.entry(broker).or_default();
+            mine.batches += theirs.batches;
+            mine.bytes += theirs.bytes;
+            mine.requests += theirs.requests;
+            mine.throttle_ns += theirs.throttle_ns;
+            mine.service.merge(&theirs.service);
+        }
+        for (&subscription, &(records, bytes)) in &other.consumed {
+            let mine = self.consumed.entry(subscription).or_default();
+            mine.0 += records;
+            mine.1 += bytes;
+        }
+    }
+
+    /// Forgets everything but the memory of histograms.
+    fn reset(&mut self) {
+        let latency = std::mem::take(&mut self.latency);
+        let partitions = std::mem::take(&mut self.partitions);
+        let brokers = std::mem::take(&mut self.brokers);
+        *self = PhaseSheet { latency, partitions, brokers, ..PhaseSheet::default() };
+        for histogram in self.latency.iter_mut().flatten() {
+            histogram.reset();
+        }
+        for sheet in self.partitions.values_mut() {
+            sheet.acknowledged = 0;
+            if let Some(histogram) = &mut sheet.service {
+                histogram.reset();
+            }
+        }
+        for sheet in self.brokers.values_mut() {
+            (sheet.batches, sheet.bytes, sheet.requests, sheet.throttle_ns) = (0, 0, 0, 0);
+            sheet.service.reset();
+        }
+    }
+}
+
+/// What one thread saw in about a second.
+#[derive(Debug, Default)]
+pub struct Interval {
+    /// One a phase, in their order.
+    pub phases: Vec<PhaseSheet>,
+    /// Records handed to the producers by window of [`WINDOW_NS`], counted from the start of load.
+    pub windows: Vec<(u64, u64)>,
+    /// Errors by kind.
+    pub errors: BTreeMap<String, ErrorSheet>,
+}
+
+impl Interval {
+    /// Empty, for that many phases.
+    pub fn new(phases: usize) -> Interval {
+        Interval { phases: (0..phases).map(|_| PhaseSheet::default()).collect(), ..Interval::default() }
+    }
+
+    /// Whether nothing was written down.
+    pub fn is_untouched(&self) -> bool {
+        self.errors.is_empty() && self.windows.is_empty() && self.phases.iter().all(PhaseSheet::is_untouched)
+    }
+
+    /// Forgets everything but the memory of histograms.
+    pub fn reset(&mut self) {
+        self.windows.clear();
+        self.errors.clear();
+        for phase in &mut self.phases {
+            phase.reset();
+        }
+    }
+
+    /// Counts records that were handed to a producer.
+    pub fn count_window(&mut self, since_start_ns: u64, count: u64) {
+        let window = since_start_ns / WINDOW_NS;
+        match self.windows.last_mut() {
+            Some((last, total)) if *last == window => *total += count,
+            _ => self.windows.push((window, count)),
+        }
+    }
+
+    /// Counts an error.
+    pub fn count_error(&mut self, kind: String, records: u64, at_ns: u64, broker: Option<i32>, message: &str) {
+        let sheet = self.errors.entry(kind).or_insert_with(|| ErrorSheet {
+            count: 0,
+            records: 0,
+            first_ns: at_ns,
+            last_ns: at_ns,
+            broker,
+            message: message.to_owned(),
+        });
+        sheet.count += 1;
+        sheet.records += records;
+        sheet.last_ns = at_ns;
+    }
+}
+
+/// Adds errors of one map to another.
+pub fn add_errors(into: &mut BTreeMap<String, ErrorSheet>, from: &BTreeMap<String, ErrorSheet>) {
+    for (kind, theirs) in from {
+        match into.get_mut(kind) {
+            Some(mine) => {
+                mine.count += theirs.count;
+                mine.records += theirs.records;
+                mine.last_ns = mine.last_ns.max(theirs.last_ns);
+                if theirs.first_ns < mine.first_ns {
+                    mine.first_ns = theirs.first_ns;
+                    mine.broker = theirs.broker;
+                    mine.message.clone_from(&theirs.message);
+                }
+            }
+            None => {
+                into.insert(kind.clone(), theirs.clone());
+            }
+        }
+    }
+}
