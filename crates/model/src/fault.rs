@@ -82,6 +82,15 @@ impl Fault {
             problem: problem.into(),
         }
     }
+
+    /// What faults are ordered by.
+    fn place(&self) -> (u8, &str, u32) {
+        match &self.source {
+            Some(Source::File { path, line }) => (0, path, *line),
+            Some(_) => (1, "", 0),
+            None => (2, "", 0),
+        }
+    }
 }
 
 impl fmt::Display for Fault {
@@ -132,6 +141,19 @@ impl Faults {
     pub fn and(mut self, others: Faults) -> Faults {
         self.0.extend(others.0);
         self
+    }
+
+    /// These faults, each once though several clients may tell of it, those of a file in the order of its lines, then
+    /// those of flags, then what is missing.
+    pub fn in_order(self) -> Faults {
+        let mut told: Vec<Fault> = Vec::with_capacity(self.0.len());
+        for fault in self.0 {
+            if !told.contains(&fault) {
+                told.push(fault);
+            }
+        }
+        told.sort_by(|a, b| Fault::place(a).cmp(&Fault::place(b)));
+        Faults(told)
     }
 }
 

@@ -11,6 +11,7 @@ pub mod properties;
 pub mod result;
 pub mod source;
 mod spelling;
+pub mod target;
 pub mod units;
 pub mod workload;
 mod yaml;

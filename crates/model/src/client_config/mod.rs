@@ -5,10 +5,16 @@
 //! `SaslConfigs`, `SslConfigs`). A property that Kafka knows and that has no effect here is reported, an unknown one that
 //! resembles a known one is a fault, and any other unknown one is a notice, as Kafka itself only warns of those.
 
+mod catalogue;
+mod resolve;
+
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
+
+pub use catalogue::{Honoured, PropertySpec, ValueKind, all as catalogue, find as find_property, is_secret};
+pub use resolve::{ClientProperties, Resolved};
 
 /// The three clients that a property may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -262,8 +268,6 @@ pub struct ConsumerConfig {
     pub fetch_max_bytes: u32,
     /// `max.partition.fetch.bytes`: the most of one partition in an answer, but for its first batch.
     pub max_partition_fetch_bytes: u32,
-    /// `max.poll.records`: the most records taken at once.
-    pub max_poll_records: u32,
     /// `group.id`; absent where no group is joined.
     pub group_id: Option<String>,
     /// `group.instance.id` of a static member (KIP-345).

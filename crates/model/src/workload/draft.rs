@@ -163,15 +163,8 @@ impl WorkloadDraft {
             values: Vec::new(),
         };
         let workload = reading.workload();
-        let Reading {
-            mut faults, notices, ..
-        } = reading;
-        faults.sort_by_key(|fault| match &fault.source {
-            Some(Source::File { line, .. }) => (0, *line),
-            Some(_) => (1, 0),
-            None => (2, 0),
-        });
-        Faults::check(faults, (workload, notices))
+        let Reading { faults, notices, .. } = reading;
+        Faults::check(faults, (workload, notices)).map_err(Faults::in_order)
     }
 }
 
