@@ -8,6 +8,7 @@
 //!   [`tail`] says how far their percentiles can be trusted. [`rates`] is what was achieved, window by window.
 //! * [`stamp`] is what a record carries; [`sequence_set`] and [`partition_order`] find what is missing, doubled or out of
 //!   order; [`offset_index`] stands in where records carry no stamp.
+//! * [`verdict`] judges a run by its figures; [`trend`] tells it whether a backlog grows.
 
 pub mod histogram;
 pub mod interval_log;
@@ -20,6 +21,8 @@ pub mod sequence_set;
 pub mod share;
 pub mod stamp;
 pub mod tail;
+pub mod trend;
+pub mod verdict;
 
 pub use histogram::{LatencyHistogram, LatencySummary};
 pub use interval_log::{IntervalLog, Tag};
@@ -31,3 +34,5 @@ pub use schedule::{ConstantRate, Schedule};
 pub use sequence_set::SequenceSet;
 pub use share::Share;
 pub use stamp::Stamp;
+pub use trend::{Slope, Trend};
+pub use verdict::{Figures, judge};
