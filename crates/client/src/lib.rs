@@ -1,10 +1,12 @@
 //! A Kafka client made of state machines: `(now, input) → actions`, with the sockets in one file.
 
+pub mod admin;
 pub mod clock;
 pub mod cluster;
 pub mod net;
 pub mod partitioner;
 pub mod producer;
+pub mod rights;
 
 pub use wire::batch;
 pub use wire::compress;

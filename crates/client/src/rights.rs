@@ -13,7 +13,9 @@ pub fn missing_right(api: ApiKey, error: ErrorCode, subject: &str) -> Option<Str
     };
     match error {
         ErrorCode::TOPIC_AUTHORIZATION_FAILED => match api {
-            ApiKey::CREATE_TOPICS => on("Create", "Topic").map(|right| format!("{right}, or Create on Cluster")),
+            ApiKey::CREATE_TOPICS => {
+                on("Create", "Topic").map(|right| format!("{right}, or Create on Cluster"))
+            }
             ApiKey::DELETE_TOPICS => on("Delete", "Topic"),
             ApiKey::CREATE_PARTITIONS => on("Alter", "Topic"),
             ApiKey::DESCRIBE_CONFIGS => on("DescribeConfigs", "Topic"),
@@ -71,15 +73,29 @@ impl Refusal {
     /// A refusal of a request of `api` about `subject`.
     pub fn new(api: ApiKey, error: ErrorCode, message: Option<String>, subject: &str) -> Refusal {
         let message = message.filter(|message| !message.is_empty());
-        Refusal { api, error, message, subject: subject.to_owned() }
+        Refusal {
+            api,
+            error,
+            message,
+            subject: subject.to_owned(),
+        }
     }
 
     /// `Ok` if there is no error.
     ///
     /// # Errors
     /// The refusal, if `error` is one.
-    pub fn check(api: ApiKey, error: ErrorCode, message: Option<String>, subject: &str) -> Result<(), Refusal> {
-        if error.is_error() { Err(Refusal::new(api, error, message, subject)) } else { Ok(()) }
+    pub fn check(
+        api: ApiKey,
+        error: ErrorCode,
+        message: Option<String>,
+        subject: &str,
+    ) -> Result<(), Refusal> {
+        if error.is_error() {
+            Err(Refusal::new(api, error, message, subject))
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether the principal lacks a right.
@@ -110,7 +126,12 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_right_that_is_missing() {
-        let refusal = Refusal::new(ApiKey::CREATE_TOPICS, ErrorCode::TOPIC_AUTHORIZATION_FAILED, None, "orders");
+        let refusal = Refusal::new(
+            ApiKey::CREATE_TOPICS,
+            ErrorCode::TOPIC_AUTHORIZATION_FAILED,
+            None,
+            "orders",
+        );
         assert_eq!(
             refusal.to_string(),
             "orders: TOPIC_AUTHORIZATION_FAILED: The principal may not do this to the topic. \
@@ -121,7 +142,12 @@ mod tests {
     #[test]
     fn the_brokers_own_words_are_kept() {
         let words = Some("Replication factor: 3 larger than available brokers: 1.".to_owned());
-        let refusal = Refusal::new(ApiKey::CREATE_TOPICS, ErrorCode::INVALID_REPLICATION_FACTOR, words, "orders");
+        let refusal = Refusal::new(
+            ApiKey::CREATE_TOPICS,
+            ErrorCode::INVALID_REPLICATION_FACTOR,
+            words,
+            "orders",
+        );
         assert_eq!(
             refusal.to_string(),
             "orders: INVALID_REPLICATION_FACTOR: Replication factor: 3 larger than available brokers: 1."
