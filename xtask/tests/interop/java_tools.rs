@@ -347,7 +347,7 @@ fn what_cannot_be_is_refused_with_kafkas_own_reason(tools: Tools) {
         "--topic",
         "small",
         "--num-records",
-        "3",
+        "1",
         "--record-size",
         "5000",
         "--throughput",
