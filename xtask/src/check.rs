@@ -19,29 +19,30 @@ pub struct Arguments {
 /// Runs every check, also after one has failed, so that one run shows all there is to mend.
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
+    let clippy_of = |targets: &[&str]| {
+        let mut command = workspace.cargo();
+        command
+            .arg("clippy")
+            .args(targets)
+            .args(["--quiet", "--", "-D", "warnings"]);
+        command
+    };
+    let cargo = |arguments: &[&str]| {
+        let mut command = workspace.cargo();
+        command.args(arguments);
+        command
+    };
     let mut checks = vec![
-        ("formatting", cargo(workspace, &["fmt", "--all", "--", "--check"])),
+        ("formatting", cargo(&["fmt", "--all", "--", "--check"])),
+        ("clippy", clippy_of(&["--workspace", "--all-targets"])),
+        // `--all-targets` passes over what plain `cargo test` passes over.
         (
-            "clippy",
-            cargo(
-                workspace,
-                &[
-                    "clippy",
-                    "--workspace",
-                    "--all-targets",
-                    "--quiet",
-                    "--",
-                    "-D",
-                    "warnings",
-                ],
-            ),
+            "clippy of the interop tests",
+            clippy_of(&["--package", "xtask", "--test", "interop"]),
         ),
         (
             "house rules",
-            cargo(
-                workspace,
-                &["test", "--quiet", "--package", "xtask", "--test", "tidy"],
-            ),
+            cargo(&["test", "--quiet", "--package", "xtask", "--test", "tidy"]),
         ),
     ];
     match cargo_deny(workspace, arguments.deny)? {
@@ -76,12 +77,6 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn cargo(workspace: &Workspace, arguments: &[&str]) -> Command {
-    let mut command = workspace.cargo();
-    command.args(arguments);
-    command
 }
 
 /// `cargo-deny`: the one that Cargo would run, or the one under the target directory, which is installed if asked for.

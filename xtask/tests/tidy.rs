@@ -343,9 +343,7 @@ mod sources {
 
     #[test]
     fn files_are_named_for_what_they_are_about() {
-        const VAGUE: [&str; 8] = [
-            "util", "utils", "common", "helper", "helpers", "misc", "shared", "stuff",
-        ];
+        const VAGUE: [&str; 6] = ["util", "utils", "common", "helper", "helpers", "misc"];
         let is_vague = |path: &PathBuf| {
             path.iter()
                 .any(|part| VAGUE.contains(&part.to_string_lossy().split('.').next().unwrap_or_default()))
@@ -359,7 +357,7 @@ mod sources {
     }
 
     #[test]
-    fn every_api_of_the_broker_says_on_top_which_versions_it_serves() {
+    fn every_api_of_the_broker_says_on_top_which_versions_it_serves_and_what_is_left_out() {
         let sources = sources();
         let apis: Vec<_> = sources
             .iter()
@@ -369,20 +367,68 @@ mod sources {
             })
             .collect();
         assert!(!apis.is_empty(), "crates/broker/src/api holds a file per API");
-        let says_versions = |source: &Source| {
-            let head: Vec<&str> = source
-                .text
-                .lines()
-                .take_while(|line| line.starts_with("//!"))
-                .collect();
-            head.iter().any(|line| line.contains("Versions"))
-        };
         let broken: Vec<_> = apis
             .iter()
-            .filter(|s| !says_versions(s))
-            .map(|s| s.path.display().to_string())
+            .filter_map(|source| Some(format!("{}: {}", source.path.display(), lacks(source)?)))
             .collect();
-        assert_none(&broken, "API files whose opening comment has no \"Versions\"");
+        assert_none(&broken, "opening comments of API files");
+    }
+
+    /// What the opening comment of an API's file lacks of `//! Name (key), versions 3 to 9 …` and what is left out.
+    fn lacks(source: &Source) -> Option<&'static str> {
+        let head: Vec<&str> = source
+            .text
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(str::trim)
+            .collect();
+        let head = head.join(" ");
+        let file_name = source.path.file_stem()?.to_string_lossy().replace('_', "");
+        let (name, rest) = head.split_once(" (").unwrap_or((&head, ""));
+        let key_and_versions = rest
+            .split_once("), version")
+            .map(|(key, versions)| (key.parse::<u16>(), versions));
+        if !name.eq_ignore_ascii_case(&file_name) {
+            Some("does not begin with the API's name")
+        } else if !key_and_versions
+            .is_some_and(|(key, versions)| key.is_ok() && versions.contains(char::is_numeric))
+        {
+            Some("gives no API key and versions")
+        } else if !head.to_lowercase().contains("left out") {
+            Some("does not say what is left out")
+        } else {
+            None
+        }
+    }
+
+    #[test]
+    fn the_opening_comment_of_an_api_is_read_across_its_lines() {
+        let lacks_of = |text: &str| {
+            let path = PathBuf::from("api/list_groups.rs");
+            lacks(&Source {
+                path,
+                text: text.to_owned(),
+                code: String::new(),
+                is_test: false,
+            })
+        };
+        assert_eq!(
+            lacks_of("//! ListGroups (16), versions 0 to 5: those of this broker. Nothing left\n//! out.\n"),
+            None
+        );
+        assert_eq!(
+            lacks_of("//! ListGroups (16), versions 0 to 5.\n"),
+            Some("does not say what is left out")
+        );
+        assert_eq!(
+            lacks_of("//! ListGroups: Left out: all\n"),
+            Some("does not begin with the API's name")
+        );
+        assert_eq!(
+            lacks_of("//! ListGroups (16). Left out: all\n"),
+            Some("gives no API key and versions")
+        );
+        assert_eq!(lacks_of("use x;\n"), Some("does not begin with the API's name"));
     }
 
     /// The text with everything blanked that is not code: comments, strings, byte strings, raw strings, characters. Lines
