@@ -130,7 +130,7 @@ impl OffsetIndex {
         inserted.already
     }
 
-    /// How many records of acknowledged runs and of waiting deliveries are held, as runs: what the memory grows with.
+    /// How many runs are held, of acknowledged and of waiting records: what the memory grows with.
     pub fn outstanding_runs(&self) -> usize {
         self.acknowledged.len() + self.groups.iter().map(|group| group.waiting.len()).sum::<usize>()
     }
