@@ -11,6 +11,7 @@
     reason = "tests of whole processes wait for them, and find them by the environment"
 )]
 
+mod broker_killed;
 mod embedded;
 mod java_tools;
 mod kcat;

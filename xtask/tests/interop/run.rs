@@ -12,13 +12,18 @@ use crate::java_tools::NEWEST;
 use crate::program;
 
 /// A directory of one test's own, removed with this value.
-struct Scratch(PathBuf);
+pub struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new(test: &str) -> Self {
+    pub fn new(test: &str) -> Self {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}-{}", std::process::id()));
         fs::create_dir_all(&path).expect("a directory for the test");
         Self(path)
+    }
+
+    /// Writes `driver-kafka.yaml`, an OMB driver file: acks=all, three replicas of which two must be in sync.
+    pub fn write_target(&self, bootstrap: &str) {
+        self.write("driver-kafka.yaml", &target(bootstrap));
     }
 
     fn write(&self, name: &str, text: &str) {
@@ -27,7 +32,7 @@ impl Scratch {
 
     /// Runs plimsoll here; it must end with status 0. Returns `result.json` of the one run that was made.
     #[track_caller]
-    fn run(&self, arguments: &[&str]) -> Value {
+    pub fn run(&self, arguments: &[&str]) -> Value {
         let mut command = Command::new(crate::plimsoll());
         command.arg("run").args(arguments).current_dir(&self.0);
         let told = program::run(&mut command, "", Duration::from_secs(180)).succeeded();
@@ -50,15 +55,18 @@ impl Drop for Scratch {
     }
 }
 
+/// A count that the result must hold.
+#[track_caller]
+pub fn count(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("a count is missing: {value}"))
+}
+
 /// Every record was sent in time, acknowledged, confirmed by the end offsets, and consumed once and in order.
 #[track_caller]
 fn assert_every_record_arrived(result: &Value, at_least: u64) {
     let totals = &result["whole_run"];
-    let count = |value: &Value| {
-        value
-            .as_u64()
-            .unwrap_or_else(|| panic!("a count is missing in {totals:#}"))
-    };
     let acknowledged = count(&totals["acknowledged_count"]);
     assert!(
         acknowledged >= at_least,
@@ -130,7 +138,7 @@ consumerConfig: |
 fn real_kafka_confirms_and_returns_every_record_of_an_omb_workload() {
     let scratch = Scratch::new("real-omb");
     scratch.write("workload.yaml", WORKLOAD);
-    scratch.write("driver-kafka.yaml", &target(&crate::real_kafka()));
+    scratch.write_target(&crate::real_kafka());
     let result = scratch.run(&[
         "workload.yaml",
         "--target",
@@ -206,7 +214,7 @@ fn the_embedded_broker_takes_a_hundred_thousand_records_a_second_and_loses_none(
     let brokers = Embedded::start(3);
     let scratch = Scratch::new("embedded-omb");
     scratch.write("workload.yaml", WORKLOAD);
-    scratch.write("driver-kafka.yaml", &target(&brokers.bootstrap));
+    scratch.write_target(&brokers.bootstrap);
     let result = scratch.run(&[
         "workload.yaml",
         "--target",
