@@ -525,7 +525,10 @@ mod tests {
             first in 0..1_u64 << 40, count in 0..400_u64, after_ns in -10_000_000_i64..10_000_000_000,
         ) {
             let share = pick.get(&split);
-            prop_assume!(share.due_ns(first + count) < u64::MAX);
+            // Due times past the end of time saturate, and are no progression any more.
+            if share.due_ns(first + count) == u64::MAX {
+                return Ok(());
+            }
             let at_ns = share.due_ns(first + count / 2).saturating_add_signed(after_ns);
             let mut run = LatencyHistogram::new();
             run.record_due_run(share, first, count, at_ns);
