@@ -41,9 +41,8 @@ impl PayloadPool {
             (Payload::File(_), Some(content)) => (content[content.len() - slot_bytes..].to_vec(), 1),
             (Payload::Randomized { random_bytes_ratio, pool_size }, _) => {
                 let slots = (*pool_size).max(1) as usize;
-                // As OMB makes them: the share counts from the front of the whole value, over which the stamp then goes.
-                let random_bytes = (value_bytes as f64 * random_bytes_ratio) as usize;
-                let random_bytes = random_bytes.saturating_sub(value_bytes - slot_bytes);
+                // As OMB makes them: that share of the whole value is random and stands in front, behind the stamp.
+                let random_bytes = ((value_bytes as f64 * random_bytes_ratio) as usize).min(slot_bytes);
                 let mut bytes = vec![0; slots * slot_bytes];
                 for slot in bytes.chunks_exact_mut(slot_bytes.max(1)) {
                     fill_random(&mut slot[..random_bytes], &mut random);
