@@ -1,1 +1,31 @@
-//! broker
+//! The embedded broker: a Kafka cluster of one or several brokers in one process, for trial, rehearsal and calibration.
+//!
+//! It speaks enough of the Kafka protocol for the usual clients to produce, consume, join groups and administer. Records
+//! are kept in memory, bounded by retention and by a budget over all brokers; nothing is on disk. Replication is
+//! simulated: a follower is a position in its leader's log, so a replication factor of 3 costs no copy, while acks,
+//! `min.insync.replicas`, high watermark, in-sync replicas and leader epochs mean what they mean in Kafka.
+//!
+//! [`start`] opens the listeners and gives a [`Handle`], with which brokers can be stopped and started again.
+//!
+//! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
+//! `partition`, `log`, `producer_state` and `group` hold the rules, and `server`, `connection` and `buffer` move bytes.
+
+mod answer;
+mod api;
+mod buffer;
+mod cluster;
+mod config;
+mod connection;
+mod group;
+mod handle;
+mod log;
+mod partition;
+mod producer_state;
+mod random;
+mod reply;
+mod server;
+mod settings;
+mod waiting;
+
+pub use config::{Config, ConfigError};
+pub use handle::{Handle, StartBrokerError, StartError, UnknownBroker, start};

@@ -1,0 +1,94 @@
+//! What goes back to a client: bytes of our own, with slices of the log between them.
+
+use crate::buffer::Slice;
+
+/// Slices below this are copied: an entry in a vectored write costs more than moving so few bytes.
+const COPY_BELOW_BYTES: usize = 1024;
+
+/// One response frame, length field included.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    /// All bytes that are not the log's, one after the other.
+    owned: Vec<u8>,
+    /// The frame's parts in order.
+    pieces: Vec<Piece>,
+    len_bytes: usize,
+}
+
+/// A part of an answer.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// So many of the owned bytes, behind those of the piece before.
+    Owned(usize),
+    /// Bytes of the log.
+    Stored(Slice),
+}
+
+impl Answer {
+    /// An answer without any bytes of the log.
+    pub(crate) fn from_bytes(owned: Vec<u8>) -> Answer {
+        Answer {
+            len_bytes: owned.len(),
+            pieces: vec![Piece::Owned(owned.len())],
+            owned,
+        }
+    }
+
+    pub(crate) fn with_capacity(owned_bytes: usize, slices: usize) -> Answer {
+        Answer {
+            owned: Vec::with_capacity(owned_bytes),
+            pieces: Vec::with_capacity(2 * slices + 1),
+            len_bytes: 0,
+        }
+    }
+
+    /// Appends a copy of `bytes`.
+    pub(crate) fn push_bytes(&mut self, bytes: &[u8]) {
+        self.owned.extend_from_slice(bytes);
+        self.len_bytes += bytes.len();
+        match self.pieces.last_mut() {
+            Some(Piece::Owned(len)) => *len += bytes.len(),
+            _ => self.pieces.push(Piece::Owned(bytes.len())),
+        }
+    }
+
+    /// Appends bytes of the log.
+    pub(crate) fn push_slice(&mut self, slice: Slice) {
+        if slice.len_bytes() < COPY_BELOW_BYTES {
+            slice.with(|bytes| self.push_bytes(bytes));
+        } else {
+            self.len_bytes += slice.len_bytes();
+            self.pieces.push(Piece::Stored(slice));
+        }
+    }
+
+    /// Bytes of the whole frame.
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    pub(crate) fn owned(&self) -> &[u8] {
+        &self.owned
+    }
+
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// All bytes in one piece.
+    #[cfg(test)]
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut at = 0;
+        for piece in &self.pieces {
+            match piece {
+                Piece::Owned(len) => {
+                    all.extend_from_slice(&self.owned[at..at + len]);
+                    at += len;
+                }
+                Piece::Stored(slice) => slice.with(|bytes| all.extend_from_slice(bytes)),
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,308 @@
+//! The requests that are served, one file per API. Each opens with the versions served and with what is left out.
+//!
+//! What is not in [`SERVED`] ends the connection, as Kafka does it; ApiVersions says beforehand what is.
+
+mod alter_configs;
+mod api_versions;
+mod create_partitions;
+mod create_topics;
+mod delete_groups;
+mod delete_records;
+mod delete_topics;
+mod describe_cluster;
+mod describe_configs;
+mod describe_groups;
+mod describe_log_dirs;
+mod describe_topic_partitions;
+pub(crate) mod fetch;
+mod find_coordinator;
+mod heartbeat;
+mod incremental_alter_configs;
+mod init_producer_id;
+pub(crate) mod join_group;
+mod leave_group;
+mod list_groups;
+mod list_offsets;
+mod metadata;
+mod offset_commit;
+mod offset_delete;
+mod offset_fetch;
+mod offset_for_leader_epoch;
+pub(crate) mod produce;
+pub(crate) mod sync_group;
+
+use crate::answer::Answer;
+use crate::buffer::Buffer;
+use crate::cluster::{Cluster, Timer};
+use crate::reply::{ConnectionId, ReplyTo};
+use crate::waiting::{Awaited, WaitingRequest};
+use std::ops::Range;
+use std::sync::Arc;
+use wire::codec::{Message, Reader, Request};
+use wire::header::{decode_request_body, decode_request_header, encode_response};
+use wire::{ApiKey, ErrorCode};
+
+/// What is served: API, oldest and newest version.
+///
+/// Produce is advertised from 0 although it begins at 3, as Kafka 4 does it for old clients of librdkafka, which take a
+/// higher minimum for a lack of compression (KAFKA-18659).
+pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
+    (ApiKey::PRODUCE, 0, 13),
+    (ApiKey::FETCH, 4, 18),
+    (ApiKey::LIST_OFFSETS, 1, 10),
+    (ApiKey::METADATA, 0, 13),
+    (ApiKey::OFFSET_COMMIT, 2, 9),
+    (ApiKey::OFFSET_FETCH, 1, 9),
+    (ApiKey::FIND_COORDINATOR, 0, 6),
+    (ApiKey::JOIN_GROUP, 0, 9),
+    (ApiKey::HEARTBEAT, 0, 4),
+    (ApiKey::LEAVE_GROUP, 0, 5),
+    (ApiKey::SYNC_GROUP, 0, 5),
+    (ApiKey::DESCRIBE_GROUPS, 0, 6),
+    (ApiKey::LIST_GROUPS, 0, 5),
+    (ApiKey::API_VERSIONS, 0, 4),
+    (ApiKey::CREATE_TOPICS, 2, 7),
+    (ApiKey::DELETE_TOPICS, 1, 6),
+    (ApiKey::DELETE_RECORDS, 0, 2),
+    (ApiKey::INIT_PRODUCER_ID, 0, 5),
+    (ApiKey::OFFSET_FOR_LEADER_EPOCH, 2, 4),
+    (ApiKey::DESCRIBE_CONFIGS, 1, 4),
+    (ApiKey::ALTER_CONFIGS, 0, 2),
+    (ApiKey::DESCRIBE_LOG_DIRS, 1, 4),
+    (ApiKey::CREATE_PARTITIONS, 0, 3),
+    (ApiKey::DELETE_GROUPS, 0, 2),
+    (ApiKey::INCREMENTAL_ALTER_CONFIGS, 0, 1),
+    (ApiKey::OFFSET_DELETE, 0, 0),
+    (ApiKey::DESCRIBE_CLUSTER, 0, 2),
+    (ApiKey::DESCRIBE_TOPIC_PARTITIONS, 0, 0),
+];
+
+/// Who asks what of whom, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) now: u64,
+    /// The broker that was asked.
+    pub(crate) broker: i32,
+    pub(crate) to: ReplyTo,
+    /// The name that the client gives itself.
+    pub(crate) client_id: &'a str,
+    /// The address that it comes from.
+    pub(crate) client_host: &'a str,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// It is answered.
+    Answer(Answer),
+    /// It will be answered.
+    Later,
+    /// It asks for no answer (acks = 0).
+    Silent,
+    /// It cannot be served, and there is no way to say so but to end the connection.
+    Hangup,
+}
+
+/// Where a frame lies and which connection it came by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) buffer: &'a Arc<Buffer>,
+    /// Without its length field.
+    pub(crate) range: &'a Range<usize>,
+    pub(crate) connection: ConnectionId,
+    pub(crate) broker: i32,
+    pub(crate) client_host: &'a str,
+}
+
+/// Serves one request. Everything that takes long (checksums) is done before `lock` is asked for the cluster.
+pub(crate) fn serve<C>(frame: Frame<'_>, now: u64, lock: impl FnOnce() -> C) -> Outcome
+where
+    C: std::ops::DerefMut<Target = Cluster>,
+{
+    let bytes = frame.buffer.read();
+    let Some(Ok((header, mut input))) = bytes.get(frame.range.clone()).map(decode_request_header) else {
+        return Outcome::Hangup;
+    };
+    let to = ReplyTo {
+        connection: frame.connection,
+        correlation_id: header.correlation_id,
+        version: header.api_version,
+    };
+    if !is_served(header.api_key, header.api_version) {
+        return refuse(header.api_key, to);
+    }
+    let context = Context {
+        now,
+        broker: frame.broker,
+        to,
+        client_id: header.client_id.unwrap_or_default(),
+        client_host: frame.client_host,
+    };
+    if header.api_key == ApiKey::PRODUCE {
+        let Ok(produce) = produce::Produce::read(to.version, &mut input, frame.buffer, frame.range.start)
+        else {
+            return Outcome::Hangup;
+        };
+        // Where the topic has LogAppendTime, the batch is written to on append.
+        drop(bytes);
+        let checked = produce.check();
+        return produce::serve(&mut lock(), now, (frame.broker, to), checked);
+    }
+    dispatch(&mut lock(), &context, header.api_key, &mut input).unwrap_or(Outcome::Hangup)
+}
+
+fn is_served(key: ApiKey, version: i16) -> bool {
+    let is_produce_of_old = key == ApiKey::PRODUCE && version < *wire::produce::VERSIONS.start();
+    !is_produce_of_old
+        && SERVED
+            .iter()
+            .any(|(served, oldest, newest)| *served == key && (*oldest..=*newest).contains(&version))
+}
+
+fn refuse(key: ApiKey, to: ReplyTo) -> Outcome {
+    if key != ApiKey::API_VERSIONS {
+        return Outcome::Hangup;
+    }
+    let response = api_versions::response(ErrorCode::UNSUPPORTED_VERSION);
+    Outcome::Answer(encode::<wire::messages::ApiVersionsRequest>(
+        ReplyTo { version: 0, ..to },
+        &response,
+    ))
+}
+
+fn dispatch(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    key: ApiKey,
+    input: &mut Reader<'_>,
+) -> Option<Outcome> {
+    match key {
+        ApiKey::FETCH => return Some(fetch::serve(cluster, context, decode(context, input)?)),
+        ApiKey::JOIN_GROUP => {
+            join_group::serve(cluster, context, decode(context, input)?);
+            return Some(Outcome::Later);
+        }
+        ApiKey::SYNC_GROUP => {
+            sync_group::serve(cluster, context, decode(context, input)?);
+            return Some(Outcome::Later);
+        }
+        _ => {}
+    }
+    let answer = match key {
+        ApiKey::ALTER_CONFIGS => answer(cluster, context, input, alter_configs::serve),
+        ApiKey::API_VERSIONS => answer(cluster, context, input, |_, _, request| {
+            api_versions::serve(request)
+        }),
+        ApiKey::CREATE_PARTITIONS => answer(cluster, context, input, create_partitions::serve),
+        ApiKey::CREATE_TOPICS => answer(cluster, context, input, create_topics::serve),
+        ApiKey::DELETE_GROUPS => answer(cluster, context, input, delete_groups::serve),
+        ApiKey::DELETE_RECORDS => answer(cluster, context, input, delete_records::serve),
+        ApiKey::DELETE_TOPICS => answer(cluster, context, input, delete_topics::serve),
+        ApiKey::DESCRIBE_CLUSTER => answer(cluster, context, input, describe_cluster::serve),
+        ApiKey::DESCRIBE_CONFIGS => answer(cluster, context, input, describe_configs::serve),
+        ApiKey::DESCRIBE_GROUPS => answer(cluster, context, input, describe_groups::serve),
+        ApiKey::DESCRIBE_LOG_DIRS => answer(cluster, context, input, describe_log_dirs::serve),
+        ApiKey::DESCRIBE_TOPIC_PARTITIONS => {
+            answer(cluster, context, input, describe_topic_partitions::serve)
+        }
+        ApiKey::FIND_COORDINATOR => answer(cluster, context, input, find_coordinator::serve),
+        ApiKey::HEARTBEAT => answer(cluster, context, input, heartbeat::serve),
+        ApiKey::INCREMENTAL_ALTER_CONFIGS => {
+            answer(cluster, context, input, incremental_alter_configs::serve)
+        }
+        ApiKey::INIT_PRODUCER_ID => answer(cluster, context, input, init_producer_id::serve),
+        ApiKey::LEAVE_GROUP => answer(cluster, context, input, leave_group::serve),
+        ApiKey::LIST_GROUPS => answer(cluster, context, input, list_groups::serve),
+        ApiKey::LIST_OFFSETS => answer(cluster, context, input, list_offsets::serve),
+        ApiKey::METADATA => answer(cluster, context, input, metadata::serve),
+        ApiKey::OFFSET_COMMIT => answer(cluster, context, input, offset_commit::serve),
+        ApiKey::OFFSET_DELETE => answer(cluster, context, input, offset_delete::serve),
+        ApiKey::OFFSET_FETCH => answer(cluster, context, input, offset_fetch::serve),
+        ApiKey::OFFSET_FOR_LEADER_EPOCH => answer(cluster, context, input, offset_for_leader_epoch::serve),
+        _ => None,
+    };
+    answer.map(Outcome::Answer)
+}
+
+fn decode<M: Message>(context: &Context<'_>, input: &mut Reader<'_>) -> Option<M> {
+    decode_request_body(context.to.version, input).ok()
+}
+
+fn answer<R: Request>(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    input: &mut Reader<'_>,
+    serve: impl FnOnce(&mut Cluster, &Context<'_>, R) -> R::Response,
+) -> Option<Answer> {
+    let response = serve(cluster, context, decode(context, input)?);
+    Some(encode::<R>(context.to, &response))
+}
+
+/// A response in the layout that the request asked for.
+fn encode<R: Request>(to: ReplyTo, response: &R::Response) -> Answer {
+    Answer::from_bytes(encode_response::<R>(to.correlation_id, to.version, response))
+}
+
+/// Makes a request wait until `deadline` at the latest.
+fn wait(cluster: &mut Cluster, request: WaitingRequest) -> u64 {
+    let deadline = request.deadline;
+    let id = cluster.waiting.insert(request);
+    cluster.at(deadline, Timer::Waiting(id));
+    id
+}
+
+/// Takes a request out of those that wait.
+fn stop_waiting(cluster: &mut Cluster, id: u64) -> Option<WaitingRequest> {
+    let request = cluster.waiting.remove(id)?;
+    cluster.cancel(request.deadline, Timer::Waiting(id));
+    match &request.awaited {
+        Awaited::Fetch(fetch) => fetch::unregister(cluster, id, fetch),
+        Awaited::Produce(produce) => produce::unregister(cluster, id, produce),
+    }
+    Some(request)
+}
+
+/// A request has waited as long as it may.
+pub(crate) fn time_is_up(cluster: &mut Cluster, id: u64) {
+    if let Some(request) = stop_waiting(cluster, id) {
+        finish(cluster, request);
+    }
+}
+
+/// Something has changed that a waiting request may have to be told.
+pub(crate) fn look_again(cluster: &mut Cluster, id: u64) {
+    let is_done = match cluster.waiting.get_mut(id).map(|request| &request.awaited) {
+        // What a fetch may read has changed: it is answered as it stands.
+        Some(Awaited::Fetch(_)) => true,
+        Some(Awaited::Produce(_)) => produce::is_decided(cluster, id),
+        None => false,
+    };
+    if is_done {
+        time_is_up(cluster, id);
+    }
+}
+
+/// Leaders or in-sync replicas have changed.
+pub(crate) fn look_at_all_again(cluster: &mut Cluster) {
+    for id in cluster.waiting.ids() {
+        look_again(cluster, id);
+    }
+}
+
+/// Nobody reads the answers of this connection any more.
+pub(crate) fn forget_connection(cluster: &mut Cluster, connection: ConnectionId) {
+    if let Some(id) = cluster.waiting.on(connection) {
+        stop_waiting(cluster, id);
+    }
+}
+
+fn finish(cluster: &mut Cluster, request: WaitingRequest) {
+    let to = request.to;
+    let answer = match request.awaited {
+        Awaited::Fetch(fetch) => Some(fetch::answer(cluster, to, fetch)),
+        Awaited::Produce(produce) => produce::answer(cluster, to, produce),
+    };
+    if let Some(answer) = answer {
+        cluster.complete(to, answer);
+    }
+}

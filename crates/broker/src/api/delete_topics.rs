@@ -1,0 +1,54 @@
+//! DeleteTopics (20), versions 1 to 6: by name and, from version 6 on, by id. Nothing left out.
+
+use super::Context;
+use crate::cluster::Cluster;
+use wire::ErrorCode;
+use wire::messages::delete_topics::{
+    DeletableTopicResult, DeleteTopicState, DeleteTopicsRequest, DeleteTopicsResponse,
+};
+
+pub(super) fn serve(
+    cluster: &mut Cluster,
+    _context: &Context<'_>,
+    request: DeleteTopicsRequest,
+) -> DeleteTopicsResponse {
+    let by_name = request.topic_names.into_iter().map(|name| DeleteTopicState {
+        name: Some(name),
+        ..DeleteTopicState::default()
+    });
+    let wanted: Vec<DeleteTopicState> = request.topics.into_iter().chain(by_name).collect();
+    DeleteTopicsResponse {
+        responses: wanted.into_iter().map(|topic| delete(cluster, topic)).collect(),
+        ..DeleteTopicsResponse::default()
+    }
+}
+
+fn delete(cluster: &mut Cluster, wanted: DeleteTopicState) -> DeletableTopicResult {
+    let (key, unknown) = match &wanted.name {
+        Some(_) if !wanted.topic_id.is_zero() => (None, ErrorCode::INVALID_REQUEST),
+        Some(name) => (cluster.topic_key(name), ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+        None => (
+            cluster.topic_key_by_id(wanted.topic_id),
+            ErrorCode::UNKNOWN_TOPIC_ID,
+        ),
+    };
+    let mut result = DeletableTopicResult {
+        name: wanted.name,
+        topic_id: wanted.topic_id,
+        ..DeletableTopicResult::default()
+    };
+    let Some(topic) = key.and_then(|key| cluster.topic_at(key)) else {
+        result.error_code = unknown;
+        result.error_message = Some(unknown.describe().to_owned());
+        return result;
+    };
+    (result.name, result.topic_id) = (Some(topic.name.clone()), topic.id);
+    if !cluster.settings.deletes_topics {
+        result.error_code = ErrorCode::TOPIC_DELETION_DISABLED;
+        return result;
+    }
+    if let Some(key) = key {
+        cluster.delete_topic(key);
+    }
+    result
+}

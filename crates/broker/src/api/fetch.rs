@@ -1,0 +1,306 @@
+//! Fetch (1), versions 4 to 18: by name or by id, with `min_bytes` and `max_wait_ms`.
+//!
+//! Records are served as they lie in the log, up to the high watermark. Left out: fetch sessions (KIP-227), which are
+//! declined with session id 0, so that clients send full requests; racks and preferred replicas; followers' fetches from
+//! elsewhere; with no transactions, read committed is the same as read uncommitted.
+
+use super::{Context, Outcome, finish, stop_waiting, wait};
+use crate::answer::Answer;
+use crate::cluster::{Cluster, TopicKey};
+use crate::group::ms_to_ns;
+use crate::log::Selection;
+use crate::reply::ReplyTo;
+use crate::waiting::{Awaited, WaitingRequest};
+use wire::fetch::{
+    FetchPartition, FetchRequest, FetchResponseHead, FetchResponsePartition, FetchResponseTopic, FetchTopic,
+    encode_fetch_response,
+};
+use wire::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
+use wire::{ErrorCode, Uuid};
+
+/// Kafka's own limit for one answer (fetch.max.bytes of brokers).
+const MOST_BYTES: usize = 55 << 20;
+
+/// A fetch that waits for records.
+#[derive(Debug)]
+pub(crate) struct WaitingFetch {
+    broker: i32,
+    request: FetchRequest,
+    /// Bytes that make it worth an answer, and how many of them are there.
+    wanted_bytes: usize,
+    found_bytes: usize,
+}
+
+pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, request: FetchRequest) -> Outcome {
+    if request.session_id != 0 && request.session_epoch > 0 {
+        return Outcome::Answer(encode(
+            cluster,
+            context.to,
+            ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
+            &request,
+            &[],
+        ));
+    }
+    let found = find(cluster, context.broker, &request);
+    let found_bytes: usize = found.iter().map(Found::len_bytes).sum();
+    let wanted_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
+    let is_due = request.max_wait_ms <= 0
+        || found.is_empty()
+        || found_bytes >= wanted_bytes
+        || found.iter().any(|found| found.error.is_error());
+    if is_due {
+        return Outcome::Answer(encode(cluster, context.to, ErrorCode::NONE, &request, &found));
+    }
+    let deadline = context.now.saturating_add(ms_to_ns(request.max_wait_ms.into()));
+    let places: Vec<(TopicKey, i32)> = found.iter().filter_map(|found| found.place).collect();
+    let awaited = Awaited::Fetch(WaitingFetch {
+        broker: context.broker,
+        request,
+        wanted_bytes,
+        found_bytes,
+    });
+    let id = wait(
+        cluster,
+        WaitingRequest {
+            to: context.to,
+            deadline,
+            awaited,
+        },
+    );
+    for (key, index) in places {
+        if let Some(partition) = cluster
+            .topic_at_mut(key)
+            .and_then(|topic| topic.partition_mut(index))
+        {
+            partition.waiting_fetches.push(id);
+        }
+    }
+    Outcome::Later
+}
+
+/// Answers with what there is.
+pub(super) fn answer(cluster: &Cluster, to: ReplyTo, waiting: WaitingFetch) -> Answer {
+    let found = find(cluster, waiting.broker, &waiting.request);
+    encode(cluster, to, ErrorCode::NONE, &waiting.request, &found)
+}
+
+/// Takes a fetch off the lists of the partitions that it wants.
+pub(super) fn unregister(cluster: &mut Cluster, id: u64, fetch: &WaitingFetch) {
+    for topic in &fetch.request.topics {
+        let Some(key) = key_of(cluster, topic) else {
+            continue;
+        };
+        for wanted in &topic.partitions {
+            if let Some(partition) = cluster
+                .topic_at_mut(key)
+                .and_then(|topic| topic.partition_mut(wanted.partition))
+            {
+                partition.waiting_fetches.retain(|other| *other != id);
+            }
+        }
+    }
+}
+
+/// Tells those who wait at a partition that `bytes` more can be read.
+pub(super) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, bytes: usize) {
+    let Some(partition) = cluster.topic_at(key).and_then(|topic| topic.partition(index)) else {
+        return;
+    };
+    for id in partition.waiting_fetches.clone() {
+        let is_due = match cluster.waiting.get_mut(id).map(|request| &mut request.awaited) {
+            Some(Awaited::Fetch(fetch)) => {
+                fetch.found_bytes += bytes;
+                fetch.found_bytes >= fetch.wanted_bytes
+            }
+            _ => false,
+        };
+        if is_due && let Some(request) = stop_waiting(cluster, id) {
+            finish(cluster, request);
+        }
+    }
+}
+
+/// What there is for one partition of a request.
+#[derive(Debug)]
+struct Found {
+    index: i32,
+    place: Option<(TopicKey, i32)>,
+    error: ErrorCode,
+    high_watermark: i64,
+    log_start_offset: i64,
+    leader: Option<LeaderIdAndEpoch>,
+    selection: Option<Selection>,
+}
+
+impl Found {
+    fn failed(index: i32, error: ErrorCode) -> Found {
+        Found {
+            index,
+            place: None,
+            error,
+            high_watermark: -1,
+            log_start_offset: -1,
+            leader: None,
+            selection: None,
+        }
+    }
+
+    fn len_bytes(&self) -> usize {
+        self.selection.as_ref().map_or(0, |selection| selection.len_bytes)
+    }
+}
+
+fn key_of(cluster: &Cluster, topic: &FetchTopic) -> Option<TopicKey> {
+    if topic.topic_id == Uuid::ZERO {
+        cluster.topic_key(&topic.topic)
+    } else {
+        cluster.topic_key_by_id(topic.topic_id)
+    }
+}
+
+/// What there is for each partition, in the order of the request.
+fn find(cluster: &Cluster, broker: i32, request: &FetchRequest) -> Vec<Found> {
+    let mut room = usize::try_from(request.max_bytes).unwrap_or(0).min(MOST_BYTES);
+    let mut is_first = true;
+    let mut all = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
+    for topic in &request.topics {
+        let key = key_of(cluster, topic);
+        for wanted in &topic.partitions {
+            let found = match key {
+                Some(key) => find_one(cluster, broker, key, wanted, room, is_first),
+                None if topic.topic_id.is_zero() => {
+                    Found::failed(wanted.partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+                }
+                None => Found::failed(wanted.partition, ErrorCode::UNKNOWN_TOPIC_ID),
+            };
+            room = room.saturating_sub(found.len_bytes());
+            is_first &= found.len_bytes() == 0;
+            all.push(found);
+        }
+    }
+    all
+}
+
+fn find_one(
+    cluster: &Cluster,
+    broker: i32,
+    key: TopicKey,
+    wanted: &FetchPartition,
+    room: usize,
+    is_first: bool,
+) -> Found {
+    let index = wanted.partition;
+    let Some(partition) = cluster.topic_at(key).and_then(|topic| topic.partition(index)) else {
+        return Found::failed(index, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    };
+    if let Err(error) = partition.check_leader(broker, wanted.current_leader_epoch) {
+        let leader = LeaderIdAndEpoch {
+            leader_id: partition.leader().unwrap_or(-1),
+            leader_epoch: partition.leader_epoch(),
+        };
+        return Found {
+            leader: Some(leader),
+            ..Found::failed(index, error)
+        };
+    }
+    let log = partition.log();
+    if !(log.start_offset()..=log.end_offset()).contains(&wanted.fetch_offset) {
+        return Found {
+            log_start_offset: log.start_offset(),
+            high_watermark: partition.high_watermark(),
+            ..Found::failed(index, ErrorCode::OFFSET_OUT_OF_RANGE)
+        };
+    }
+    let limit = room.min(usize::try_from(wanted.partition_max_bytes).unwrap_or(0));
+    let selection = log.select(wanted.fetch_offset, partition.high_watermark(), limit, is_first);
+    Found {
+        index,
+        place: Some((key, index)),
+        error: ErrorCode::NONE,
+        high_watermark: partition.high_watermark(),
+        log_start_offset: log.start_offset(),
+        leader: None,
+        selection: Some(selection),
+    }
+}
+
+fn encode(
+    cluster: &Cluster,
+    to: ReplyTo,
+    error_code: ErrorCode,
+    request: &FetchRequest,
+    found: &[Found],
+) -> Answer {
+    let partitions: Vec<FetchResponsePartition<'_>> = found
+        .iter()
+        .map(|found| FetchResponsePartition {
+            index: found.index,
+            error_code: found.error,
+            high_watermark: found.high_watermark,
+            last_stable_offset: found.high_watermark,
+            log_start_offset: found.log_start_offset,
+            diverging_epoch: None,
+            current_leader: found.leader.as_ref(),
+            aborted_transactions: (request.isolation_level == 1).then_some(&[]),
+            preferred_read_replica: -1,
+            records_bytes: found.len_bytes(),
+        })
+        .collect();
+    let mut rest = partitions.as_slice();
+    let mut topics = Vec::with_capacity(request.topics.len());
+    // An error of the whole request is told without partitions.
+    for topic in request.topics.iter().filter(|_| !error_code.is_error()) {
+        let (partitions, others) = rest.split_at(topic.partitions.len().min(rest.len()));
+        rest = others;
+        topics.push(FetchResponseTopic {
+            name: &topic.topic,
+            topic_id: topic.topic_id,
+            partitions,
+        });
+    }
+    let node_endpoints = endpoints(cluster, found.iter().filter_map(|found| found.leader.as_ref()));
+    let head = FetchResponseHead {
+        correlation_id: to.correlation_id,
+        version: to.version,
+        throttle_time_ms: 0,
+        error_code,
+        session_id: 0,
+        node_endpoints: &node_endpoints,
+    };
+    let (mut frame, mut cuts) = (Vec::new(), Vec::new());
+    encode_fetch_response(&head, &topics, &mut frame, &mut cuts);
+    let slices = found.len();
+    let mut answer = Answer::with_capacity(frame.len() + slices * 64, slices);
+    let mut at = 0;
+    for (cut, found) in cuts.into_iter().zip(found) {
+        answer.push_bytes(&frame[at..cut]);
+        at = cut;
+        let partition = found
+            .place
+            .and_then(|(key, index)| cluster.topic_at(key)?.partition(index));
+        if let (Some(partition), Some(selection)) = (partition, &found.selection) {
+            partition.log().serve(selection, &mut answer);
+        }
+    }
+    answer.push_bytes(&frame[at..]);
+    answer
+}
+
+/// Where the brokers listen that are named as leaders.
+pub(super) fn endpoints<'a>(
+    cluster: &Cluster,
+    leaders: impl Iterator<Item = &'a LeaderIdAndEpoch>,
+) -> Vec<NodeEndpoint> {
+    let mut ids: Vec<i32> = leaders.map(|leader| leader.leader_id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.into_iter()
+        .filter_map(|id| cluster.nodes.get(id))
+        .map(|node| NodeEndpoint {
+            node_id: node.id,
+            host: node.host.clone(),
+            port: node.port.into(),
+            ..NodeEndpoint::default()
+        })
+        .collect()
+}

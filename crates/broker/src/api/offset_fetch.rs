@@ -1,0 +1,136 @@
+//! OffsetFetch (9), versions 1 to 9: of one group or, from version 8 on, of several.
+//!
+//! Left out: member epochs of the newer group protocol, which are not looked at; RequireStable, because without
+//! transactions every offset is stable.
+
+use super::Context;
+use crate::cluster::Cluster;
+use crate::group::CommittedOffset;
+use std::collections::BTreeMap;
+use wire::ErrorCode;
+use wire::messages::offset_fetch::{
+    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+};
+
+/// No offset, as Kafka writes it.
+const NONE: i64 = -1;
+
+pub(super) fn serve(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    request: OffsetFetchRequest,
+) -> OffsetFetchResponse {
+    if context.to.version >= 8 {
+        let groups = request.groups.into_iter().map(|group| {
+            let wanted = group.topics.map(|topics| {
+                topics
+                    .into_iter()
+                    .map(|topic| (topic.name, topic.partition_indexes))
+                    .collect()
+            });
+            let error_code = cluster.check_coordinator(&group.group_id, context.broker).err();
+            let found = if error_code.is_some() {
+                Vec::new()
+            } else {
+                find(cluster, &group.group_id, wanted)
+            };
+            let topics = found
+                .into_iter()
+                .map(|(name, partitions)| OffsetFetchResponseTopics {
+                    name,
+                    partitions: partitions
+                        .into_iter()
+                        .map(|(partition_index, committed)| OffsetFetchResponsePartitions {
+                            partition_index,
+                            committed_offset: committed.offset,
+                            committed_leader_epoch: committed.leader_epoch,
+                            metadata: Some(committed.metadata),
+                            error_code: ErrorCode::NONE,
+                        })
+                        .collect(),
+                });
+            OffsetFetchResponseGroup {
+                topics: topics.collect(),
+                error_code: error_code.unwrap_or(ErrorCode::NONE),
+                group_id: group.group_id,
+            }
+        });
+        return OffsetFetchResponse {
+            groups: groups.collect(),
+            ..OffsetFetchResponse::default()
+        };
+    }
+    let error_code = cluster
+        .check_coordinator(&request.group_id, context.broker)
+        .err()
+        .unwrap_or(ErrorCode::NONE);
+    let wanted: Option<Vec<(String, Vec<i32>)>> = request.topics.map(|topics| {
+        topics
+            .into_iter()
+            .map(|topic| (topic.name, topic.partition_indexes))
+            .collect()
+    });
+    let found = find(cluster, &request.group_id, wanted).into_iter();
+    let topics = found.map(|(name, partitions)| OffsetFetchResponseTopic {
+        name,
+        partitions: partitions
+            .into_iter()
+            .map(|(partition_index, committed)| OffsetFetchResponsePartition {
+                partition_index,
+                committed_offset: if error_code.is_error() {
+                    NONE
+                } else {
+                    committed.offset
+                },
+                committed_leader_epoch: committed.leader_epoch,
+                metadata: Some(committed.metadata),
+                // Version 1 has no other place for an error.
+                error_code,
+            })
+            .collect(),
+    });
+    OffsetFetchResponse {
+        topics: topics.collect(),
+        error_code,
+        ..OffsetFetchResponse::default()
+    }
+}
+
+type Found = Vec<(String, Vec<(i32, CommittedOffset)>)>;
+
+/// What a group has committed: of the partitions that are wanted, each with an answer, or of all there are.
+fn find(cluster: &Cluster, group: &str, wanted: Option<Vec<(String, Vec<i32>)>>) -> Found {
+    let offsets = cluster.group(group).map(|group| group.offsets());
+    let Some(wanted) = wanted else {
+        let mut all: BTreeMap<&str, Vec<(i32, CommittedOffset)>> = BTreeMap::new();
+        for ((topic, index), committed) in offsets.into_iter().flatten() {
+            all.entry(topic).or_default().push((*index, committed.clone()));
+        }
+        return all
+            .into_iter()
+            .map(|(topic, partitions)| (topic.to_owned(), partitions))
+            .collect();
+    };
+    let none = CommittedOffset {
+        offset: NONE,
+        leader_epoch: -1,
+        metadata: String::new(),
+    };
+    let look_up = |topic: &str, index: i32| {
+        offsets
+            .and_then(|offsets| offsets.get(&(topic.to_owned(), index)))
+            .unwrap_or(&none)
+            .clone()
+    };
+    wanted
+        .into_iter()
+        .map(|(topic, indexes)| {
+            let found = indexes
+                .into_iter()
+                .map(|index| (index, look_up(&topic, index)))
+                .collect();
+            (topic, found)
+        })
+        .collect()
+}

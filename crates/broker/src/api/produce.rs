@@ -1,0 +1,384 @@
+//! Produce (0), versions 3 to 13: acks 0, 1 and all, idempotent producers, topics by name or by id.
+//!
+//! Left out: transactions (refused); errors by record, because records are not looked at one by one; quotas.
+
+use super::fetch::{endpoints, wake};
+use super::{Outcome, wait};
+use crate::answer::Answer;
+use crate::buffer::{Buffer, Slice};
+use crate::cluster::{Cluster, TopicKey};
+use crate::group::ms_to_ns;
+use crate::log::{ProducedBatch, ProducedError};
+use crate::partition::Refused;
+use crate::reply::ReplyTo;
+use crate::waiting::{Awaited, WaitingRequest};
+use std::sync::Arc;
+use wire::codec::Reader;
+use wire::leader_hints::LeaderIdAndEpoch;
+use wire::produce::{
+    PartitionProduceResponse, ProduceRequestRef, ProduceResponse, TopicProduceResponse,
+    encode_produce_response,
+};
+use wire::{DecodeError, ErrorCode, Uuid};
+
+const ALL: i16 = -1;
+
+/// A produce request whose records lie in a buffer of ours.
+#[derive(Debug)]
+pub(crate) struct Produce<B = Option<Slice>> {
+    acks: i16,
+    timeout_ms: i32,
+    is_transactional: bool,
+    topics: Vec<ProduceTopic<B>>,
+}
+
+#[derive(Debug)]
+struct ProduceTopic<B> {
+    name: String,
+    id: Uuid,
+    partitions: Vec<(i32, B)>,
+}
+
+/// A request whose batches have been checked.
+pub(crate) type Checked = Produce<Result<ProducedBatch, ProducedError>>;
+
+impl Produce {
+    /// Reads the request that `input` stands at; the frame begins at `frame_start` of `buffer`.
+    pub(crate) fn read(
+        version: i16,
+        input: &mut Reader<'_>,
+        buffer: &Arc<Buffer>,
+        frame_start: usize,
+    ) -> Result<Produce, DecodeError> {
+        let request = ProduceRequestRef::decode(version, input)?;
+        let mut topics: Vec<ProduceTopic<Option<Slice>>> = Vec::new();
+        for partition in request.partitions {
+            let slice = partition.records.map(|range| {
+                Slice::new(
+                    Arc::clone(buffer),
+                    frame_start + range.start..frame_start + range.end,
+                )
+            });
+            match topics.last_mut() {
+                Some(last) if last.name == partition.topic && last.id == partition.topic_id => {
+                    last.partitions.push((partition.index, slice));
+                }
+                _ => topics.push(ProduceTopic {
+                    name: partition.topic.to_owned(),
+                    id: partition.topic_id,
+                    partitions: vec![(partition.index, slice)],
+                }),
+            }
+        }
+        Ok(Produce {
+            acks: request.acks,
+            timeout_ms: request.timeout_ms,
+            is_transactional: request.transactional_id.is_some(),
+            topics,
+        })
+    }
+
+    /// Checks all batches, CRC included: the long part of the work.
+    pub(crate) fn check(self) -> Checked {
+        let check = |slice: Option<Slice>| {
+            slice.map_or_else(
+                || Err(ProducedError::Invalid("there are no records".to_owned())),
+                ProducedBatch::check,
+            )
+        };
+        let topics = self.topics.into_iter().map(|topic| ProduceTopic {
+            name: topic.name,
+            id: topic.id,
+            partitions: topic
+                .partitions
+                .into_iter()
+                .map(|(index, slice)| (index, check(slice)))
+                .collect(),
+        });
+        Produce {
+            acks: self.acks,
+            timeout_ms: self.timeout_ms,
+            is_transactional: self.is_transactional,
+            topics: topics.collect(),
+        }
+    }
+}
+
+/// A produce request that waits for replicas.
+#[derive(Debug)]
+pub(crate) struct WaitingProduce {
+    broker: i32,
+    response: ProduceResponse,
+    open: Vec<Open>,
+}
+
+/// A batch that is appended and not yet committed.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    topic: TopicKey,
+    partition: i32,
+    /// The high watermark that commits it.
+    end_offset: i64,
+    /// Its place in the response.
+    answer: (usize, usize),
+}
+
+/// Appends what a request brings.
+pub(super) fn serve(
+    cluster: &mut Cluster,
+    now: u64,
+    (broker, to): (i32, ReplyTo),
+    produce: Checked,
+) -> Outcome {
+    let mut response = ProduceResponse::default();
+    let mut open = Vec::new();
+    for (topic_at, topic) in produce.topics.into_iter().enumerate() {
+        let key = if topic.id.is_zero() {
+            cluster.topic_key(&topic.name)
+        } else {
+            cluster.topic_key_by_id(topic.id)
+        };
+        let unknown = if topic.id.is_zero() {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        } else {
+            ErrorCode::UNKNOWN_TOPIC_ID
+        };
+        let mut partition_responses = Vec::with_capacity(topic.partitions.len());
+        for (partition_at, (index, batch)) in topic.partitions.into_iter().enumerate() {
+            let outcome = admit(produce.acks, produce.is_transactional, batch).and_then(|batch| {
+                let key = key.ok_or(Refused::from(unknown))?;
+                append(cluster, now, broker, (key, index), &batch, produce.acks == ALL)
+            });
+            match outcome {
+                Ok((answer, end_offset)) => {
+                    if let (Some(end_offset), Some(topic)) = (end_offset, key) {
+                        open.push(Open {
+                            topic,
+                            partition: index,
+                            end_offset,
+                            answer: (topic_at, partition_at),
+                        });
+                    }
+                    partition_responses.push(answer);
+                }
+                Err(refused) => partition_responses.push(refusal(cluster, key, index, refused)),
+            }
+        }
+        response.responses.push(TopicProduceResponse {
+            name: topic.name,
+            topic_id: topic.id,
+            partition_responses,
+        });
+    }
+    if produce.acks == 0 {
+        let all = response
+            .responses
+            .iter()
+            .flat_map(|topic| &topic.partition_responses);
+        // Without an answer, closing is the only way to say that something went wrong.
+        let is_refused = all.into_iter().any(|answer| answer.error_code.is_error());
+        return if is_refused {
+            Outcome::Hangup
+        } else {
+            Outcome::Silent
+        };
+    }
+    if open.is_empty() {
+        return Outcome::Answer(encode(cluster, to, response));
+    }
+    let deadline = now.saturating_add(ms_to_ns(produce.timeout_ms.into()));
+    let places: Vec<(TopicKey, i32)> = open.iter().map(|open| (open.topic, open.partition)).collect();
+    let awaited = Awaited::Produce(WaitingProduce {
+        broker,
+        response,
+        open,
+    });
+    let id = wait(
+        cluster,
+        WaitingRequest {
+            to,
+            deadline,
+            awaited,
+        },
+    );
+    for (key, index) in places {
+        if let Some(partition) = cluster
+            .topic_at_mut(key)
+            .and_then(|topic| topic.partition_mut(index))
+        {
+            partition.waiting_produces.push(id);
+        }
+    }
+    Outcome::Later
+}
+
+/// Whether a batch may be appended at all, wherever it goes.
+fn admit(
+    acks: i16,
+    is_transactional: bool,
+    batch: Result<ProducedBatch, ProducedError>,
+) -> Result<ProducedBatch, Refused> {
+    if !(ALL..=1).contains(&acks) {
+        return Err(ErrorCode::INVALID_REQUIRED_ACKS.into());
+    }
+    let with_reason = |error, reason| {
+        Err(Refused {
+            error,
+            reason: Some(reason),
+        })
+    };
+    match batch {
+        Err(ProducedError::Corrupt(reason)) => with_reason(ErrorCode::CORRUPT_MESSAGE, reason),
+        Err(ProducedError::Invalid(reason)) => with_reason(ErrorCode::INVALID_RECORD, reason),
+        Ok(batch) if is_transactional || batch.is_transactional => with_reason(
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            format!("this broker has no transactions (producer {})", batch.producer_id),
+        ),
+        Ok(batch) => Ok(batch),
+    }
+}
+
+/// Appends one batch; gives its answer and, if it has to wait for replicas, the offset that they are to reach.
+fn append(
+    cluster: &mut Cluster,
+    now: u64,
+    broker: i32,
+    (key, index): (TopicKey, i32),
+    batch: &ProducedBatch,
+    waits_for_all: bool,
+) -> Result<(PartitionProduceResponse, Option<i64>), Refused> {
+    let now_ms = cluster.wall_ms(now);
+    let unknown = || Refused::from(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    let (topic, nodes) = cluster.topic_and_nodes(key).ok_or_else(unknown)?;
+    let place = usize::try_from(index)
+        .ok()
+        .and_then(|index| topic.partitions.get_mut(index));
+    let partition = place.ok_or_else(unknown)?;
+    let before = partition.high_watermark();
+    let appended = partition.append(
+        broker,
+        batch,
+        waits_for_all,
+        &topic.settings,
+        nodes,
+        (now, now_ms),
+    )?;
+    let after = partition.high_watermark();
+    let is_watched = !partition.waiting_fetches.is_empty();
+    let committed_bytes = if is_watched && after > before {
+        partition.log().select(before, after, usize::MAX, false).len_bytes
+    } else {
+        0
+    };
+    let log_start_offset = partition.log().start_offset();
+    if appended.grown_bytes > 0 {
+        cluster.arrived(now, key, index, appended.base_offset, appended.grown_bytes);
+    }
+    if committed_bytes > 0 {
+        wake(cluster, key, index, committed_bytes);
+    }
+    let answer = PartitionProduceResponse {
+        index,
+        base_offset: appended.base_offset,
+        log_append_time_ms: appended.log_append_time_ms,
+        log_start_offset,
+        ..PartitionProduceResponse::default()
+    };
+    let is_open = waits_for_all && after < appended.end_offset;
+    Ok((answer, is_open.then_some(appended.end_offset)))
+}
+
+fn refusal(
+    cluster: &Cluster,
+    key: Option<TopicKey>,
+    index: i32,
+    refused: Refused,
+) -> PartitionProduceResponse {
+    let mut answer = PartitionProduceResponse {
+        index,
+        error_code: refused.error,
+        base_offset: -1,
+        error_message: refused.reason,
+        ..PartitionProduceResponse::default()
+    };
+    let partition = key.and_then(|key| cluster.topic_at(key)?.partition(index));
+    if let Some(partition) = partition.filter(|_| refused.error == ErrorCode::NOT_LEADER_OR_FOLLOWER) {
+        answer.current_leader = LeaderIdAndEpoch {
+            leader_id: partition.leader().unwrap_or(-1),
+            leader_epoch: partition.leader_epoch(),
+        };
+    }
+    answer
+}
+
+fn encode(cluster: &Cluster, to: ReplyTo, mut response: ProduceResponse) -> Answer {
+    let answers = response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partition_responses);
+    let moved = answers
+        .map(|answer| &answer.current_leader)
+        .filter(|leader| leader.leader_id >= 0);
+    response.node_endpoints = endpoints(cluster, moved);
+    Answer::from_bytes(encode_produce_response(to.correlation_id, to.version, &response))
+}
+
+/// Takes a request off the lists of the partitions that it waits for.
+pub(super) fn unregister(cluster: &mut Cluster, id: u64, produce: &WaitingProduce) {
+    for open in &produce.open {
+        if let Some(partition) = cluster
+            .topic_at_mut(open.topic)
+            .and_then(|topic| topic.partition_mut(open.partition))
+        {
+            partition.waiting_produces.retain(|other| *other != id);
+        }
+    }
+}
+
+/// Whether nothing of a request is open any more.
+pub(super) fn is_decided(cluster: &mut Cluster, id: u64) -> bool {
+    let Some((broker, open)) = cluster
+        .waiting
+        .get_mut(id)
+        .and_then(|request| match &request.awaited {
+            Awaited::Produce(produce) => Some((produce.broker, produce.open.clone())),
+            Awaited::Fetch(_) => None,
+        })
+    else {
+        return false;
+    };
+    open.iter().all(|open| decide(cluster, broker, open).is_some())
+}
+
+/// What has become of an appended batch; `None` while it is open.
+fn decide(cluster: &Cluster, broker: i32, open: &Open) -> Option<ErrorCode> {
+    let Some(topic) = cluster.topic_at(open.topic) else {
+        return Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    };
+    let Some(partition) = topic.partition(open.partition) else {
+        return Some(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
+    };
+    if partition.leader() != Some(broker) {
+        return Some(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    }
+    if partition.high_watermark() < open.end_offset {
+        return None;
+    }
+    let is_enough = partition.in_sync().count() >= topic.settings.min_insync_replicas;
+    Some(if is_enough {
+        ErrorCode::NONE
+    } else {
+        ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    })
+}
+
+/// Answers a request that waited; what is still open has timed out.
+pub(super) fn answer(cluster: &Cluster, to: ReplyTo, mut waiting: WaitingProduce) -> Option<Answer> {
+    for open in &waiting.open {
+        let error = decide(cluster, waiting.broker, open).unwrap_or(ErrorCode::REQUEST_TIMED_OUT);
+        let (topic_at, partition_at) = open.answer;
+        let topic = waiting.response.responses.get_mut(topic_at)?;
+        topic.partition_responses.get_mut(partition_at)?.error_code = error;
+    }
+    Some(encode(cluster, to, waiting.response))
+}

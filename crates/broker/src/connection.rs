@@ -1,0 +1,531 @@
+//! One client's connection: frames in, answers out.
+//!
+//! Requests are read straight into buffers that become the log. A large frame gets a buffer of its own and is read exactly
+//! to its end, so that nothing behind it has to be moved; small frames share one. As in Kafka, requests are answered in
+//! order, and while one waits for its answer the next is not looked at.
+
+use crate::answer::{Answer, Piece};
+use crate::buffer::{Buffer, Pool, SMALLEST_BYTES};
+use mio::net::TcpStream;
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, Read, Write};
+use std::ops::Range;
+use std::sync::{Arc, RwLockReadGuard};
+
+/// The largest buffer that several small frames share.
+const SHARED_BYTES: usize = 256 << 10;
+/// Frames from here on are read exactly to their end.
+const LARGE_FRAME_BYTES: usize = 48 << 10;
+/// A claim of a larger frame is believed only as bytes arrive.
+const TRUSTED_BYTES: usize = 4 << 20;
+/// Answers are not piled up beyond this; the client is to read first.
+const MOST_UNSENT_BYTES: usize = 4 << 20;
+/// Pieces in one vectored write.
+const MOST_PIECES: usize = 128;
+/// A frame's length field.
+const LENGTH_BYTES: usize = 4;
+
+/// What reading brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// So many bytes.
+    Bytes(usize),
+    /// Nothing for now.
+    Nothing,
+    /// The client has closed.
+    End,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: TcpStream,
+    /// The broker that the client talks to.
+    pub(crate) broker: i32,
+    /// The client's address.
+    pub(crate) host: String,
+    /// Whether a request waits for its answer.
+    pub(crate) is_waiting: bool,
+    input: Input,
+    output: Output,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: TcpStream, broker: i32, host: String, most_frame_bytes: usize) -> Connection {
+        Connection {
+            stream,
+            broker,
+            host,
+            is_waiting: false,
+            input: Input::new(most_frame_bytes),
+            output: Output::default(),
+        }
+    }
+
+    /// Reads once.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) fn fill(&mut self, pool: &Arc<Pool>) -> io::Result<Filled> {
+        let stream = &mut self.stream;
+        let filled = self.input.read_with(pool, |free| {
+            loop {
+                match stream.read(free) {
+                    Ok(0) => return Ok(Filled::End),
+                    Ok(count) => return Ok(Filled::Bytes(count)),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Nothing),
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        })?;
+        if filled == Filled::Nothing {
+            self.input.rest();
+        }
+        Ok(filled)
+    }
+
+    /// The next whole request, unless the client has to read or wait for an answer first.
+    ///
+    /// # Errors
+    /// If what comes is not a frame.
+    pub(crate) fn next_frame(&mut self) -> Result<Option<(Arc<Buffer>, Range<usize>)>, FrameError> {
+        if self.is_waiting || self.output.unsent_bytes > MOST_UNSENT_BYTES {
+            return Ok(None);
+        }
+        self.input.next_frame()
+    }
+
+    /// Queues an answer.
+    pub(crate) fn push(&mut self, answer: Answer) {
+        self.output.push(answer);
+    }
+
+    /// Sends what is queued, as far as the socket takes it; true if all is sent.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) fn flush(&mut self) -> io::Result<bool> {
+        self.output.flush(&mut self.stream)
+    }
+
+    /// Whether the client has closed its side and sent nothing more.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.stream.peek(&mut [0]), Ok(0))
+    }
+}
+
+/// A length that no frame can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameError;
+
+/// The bytes that have come and are not yet served.
+#[derive(Debug)]
+struct Input {
+    buffer: Option<Arc<Buffer>>,
+    /// Where the next frame starts.
+    start: usize,
+    /// Where the bytes end.
+    filled: usize,
+    /// Size of the last frame, its length field included: the next is likely to be as large.
+    last_frame_bytes: usize,
+    /// Size of the next buffer for small frames.
+    shared_bytes: usize,
+    most_frame_bytes: usize,
+}
+
+impl Input {
+    fn new(most_frame_bytes: usize) -> Input {
+        Input {
+            buffer: None,
+            start: 0,
+            filled: 0,
+            last_frame_bytes: LENGTH_BYTES,
+            shared_bytes: SMALLEST_BYTES,
+            most_frame_bytes,
+        }
+    }
+
+    /// Bytes of the frame that has begun, its length field included; `None` while that is not whole.
+    fn begun_frame_bytes(&self) -> Option<i64> {
+        let buffer = self.buffer.as_ref()?;
+        let length = buffer
+            .read()
+            .get(self.start..self.filled)?
+            .first_chunk::<LENGTH_BYTES>()
+            .copied()?;
+        Some(i64::from(i32::from_be_bytes(length)) + LENGTH_BYTES as i64)
+    }
+
+    fn read_with(
+        &mut self,
+        pool: &Arc<Pool>,
+        read: impl FnOnce(&mut [u8]) -> io::Result<Filled>,
+    ) -> io::Result<Filled> {
+        let begun = self
+            .begun_frame_bytes()
+            .and_then(|bytes| usize::try_from(bytes).ok());
+        // What is to fit into the buffer from `start` on, and up to where it is read at once.
+        let (wanted, is_exact) = match begun {
+            Some(bytes) => (bytes, bytes >= LARGE_FRAME_BYTES),
+            None => (self.last_frame_bytes, self.last_frame_bytes >= LARGE_FRAME_BYTES),
+        };
+        let buffer = self.make_room(pool, wanted);
+        let end = if is_exact {
+            (self.start + wanted).min(buffer.len_bytes())
+        } else {
+            buffer.len_bytes()
+        };
+        let end = end.max(self.filled + 1).min(buffer.len_bytes());
+        let filled = read(&mut buffer.write()[self.filled..end])?;
+        if let Filled::Bytes(count) = filled {
+            self.filled += count;
+        }
+        Ok(filled)
+    }
+
+    /// A buffer into which `wanted` bytes fit from `start` on, or as many of them as are believed in. Bytes of a frame
+    /// that has begun move along.
+    fn make_room(&mut self, pool: &Arc<Pool>, wanted: usize) -> Arc<Buffer> {
+        let begun = self.filled - self.start;
+        if let Some(buffer) = &self.buffer {
+            let has_room = buffer.len_bytes() - self.start >= wanted && buffer.len_bytes() > self.filled;
+            let is_believed_later =
+                begun < buffer.len_bytes() - self.start && buffer.len_bytes() >= TRUSTED_BYTES;
+            if has_room || is_believed_later {
+                return Arc::clone(buffer);
+            }
+            // Full: more of these small frames come, so the next buffer may be larger.
+            if wanted < LARGE_FRAME_BYTES {
+                self.shared_bytes = (self.shared_bytes * 2).min(SHARED_BYTES);
+            }
+        }
+        let size = if wanted >= LARGE_FRAME_BYTES {
+            wanted.min(TRUSTED_BYTES.max(4 * begun).max(self.last_frame_bytes))
+        } else {
+            wanted.max(self.shared_bytes)
+        };
+        let next = pool.take(size.max(begun + 1));
+        if let Some(buffer) = self.buffer.take().filter(|_| begun > 0) {
+            next.write()[..begun].copy_from_slice(&buffer.read()[self.start..self.filled]);
+        }
+        (self.start, self.filled) = (0, begun);
+        self.buffer = Some(Arc::clone(&next));
+        next
+    }
+
+    fn next_frame(&mut self) -> Result<Option<(Arc<Buffer>, Range<usize>)>, FrameError> {
+        let Some(frame_bytes) = self.begun_frame_bytes() else {
+            return Ok(None);
+        };
+        let frame_bytes = usize::try_from(frame_bytes).map_err(|_| FrameError)?;
+        if !(LENGTH_BYTES..=self.most_frame_bytes + LENGTH_BYTES).contains(&frame_bytes) {
+            return Err(FrameError);
+        }
+        let end = self.start + frame_bytes;
+        let Some(buffer) = self.buffer.as_ref().filter(|_| end <= self.filled) else {
+            return Ok(None);
+        };
+        let frame = (Arc::clone(buffer), self.start + LENGTH_BYTES..end);
+        self.last_frame_bytes = frame_bytes;
+        self.start = end;
+        Ok(Some(frame))
+    }
+
+    /// Nothing more comes for now: a buffer that nobody else holds goes back, so that idle connections have none.
+    fn rest(&mut self) {
+        let is_idle = self.start == self.filled;
+        if is_idle
+            && self
+                .buffer
+                .as_ref()
+                .is_some_and(|buffer| Arc::strong_count(buffer) == 1)
+        {
+            self.buffer = None;
+            (self.start, self.filled) = (0, 0);
+        }
+    }
+}
+
+/// Answers that are not yet sent.
+#[derive(Debug, Default)]
+struct Output {
+    answers: VecDeque<Answer>,
+    /// How far the first answer is sent.
+    at: Position,
+    unsent_bytes: usize,
+}
+
+/// A place in an answer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    /// The piece.
+    piece: usize,
+    /// Bytes of that piece that are sent.
+    in_piece: usize,
+    /// Owned bytes of the pieces before.
+    owned: usize,
+}
+
+impl Output {
+    fn push(&mut self, answer: Answer) {
+        self.unsent_bytes += answer.len_bytes();
+        self.answers.push_back(answer);
+    }
+
+    fn flush(&mut self, stream: &mut impl Write) -> io::Result<bool> {
+        while !self.answers.is_empty() {
+            match self.write(stream) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn write(&self, stream: &mut impl Write) -> io::Result<usize> {
+        let pieces = self.unsent_pieces();
+        // Each buffer is locked once: a thread that asked twice could wait for a writer that waits for it.
+        let mut guards: Vec<(*const Buffer, RwLockReadGuard<'_, Box<[u8]>>)> = Vec::new();
+        let mut guard_of = Vec::with_capacity(pieces.len());
+        for piece in &pieces {
+            guard_of.push(match piece {
+                Unsent::Owned(_) => usize::MAX,
+                Unsent::Stored(buffer, _) => {
+                    let address = Arc::as_ptr(buffer);
+                    guards
+                        .iter()
+                        .rposition(|(other, _)| *other == address)
+                        .unwrap_or_else(|| {
+                            guards.push((address, buffer.read()));
+                            guards.len() - 1
+                        })
+                }
+            });
+        }
+        let slices: Vec<IoSlice<'_>> = pieces
+            .iter()
+            .zip(guard_of)
+            .map(|(piece, guard)| match piece {
+                Unsent::Owned(bytes) => IoSlice::new(bytes),
+                Unsent::Stored(_, range) => IoSlice::new(&guards[guard].1[range.clone()]),
+            })
+            .collect();
+        match slices.as_slice() {
+            [single] => stream.write(single),
+            several => stream.write_vectored(several),
+        }
+    }
+
+    fn unsent_pieces(&self) -> Vec<Unsent<'_>> {
+        let mut unsent = Vec::new();
+        let mut at = self.at;
+        for answer in &self.answers {
+            for piece in &answer.pieces()[at.piece..] {
+                match piece {
+                    Piece::Owned(len) => {
+                        unsent.push(Unsent::Owned(
+                            &answer.owned()[at.owned + at.in_piece..at.owned + len],
+                        ));
+                        at.owned += len;
+                    }
+                    Piece::Stored(slice) => {
+                        let range = slice.range();
+                        unsent.push(Unsent::Stored(
+                            slice.buffer(),
+                            range.start + at.in_piece..range.end,
+                        ));
+                    }
+                }
+                at.in_piece = 0;
+                if unsent.len() == MOST_PIECES {
+                    return unsent;
+                }
+            }
+            at = Position::default();
+        }
+        unsent
+    }
+
+    fn advance(&mut self, mut count: usize) {
+        self.unsent_bytes -= count;
+        while let Some(answer) = self.answers.front() {
+            let Some(piece) = answer.pieces().get(self.at.piece) else {
+                self.answers.pop_front();
+                self.at = Position::default();
+                continue;
+            };
+            let (len, owned) = match piece {
+                Piece::Owned(len) => (*len, *len),
+                Piece::Stored(slice) => (slice.len_bytes(), 0),
+            };
+            let left = len - self.at.in_piece;
+            if count < left {
+                self.at.in_piece += count;
+                return;
+            }
+            count -= left;
+            self.at = Position {
+                piece: self.at.piece + 1,
+                in_piece: 0,
+                owned: self.at.owned + owned,
+            };
+        }
+    }
+}
+
+/// A piece of an answer, or what is left of it.
+#[derive(Debug)]
+enum Unsent<'a> {
+    Owned(&'a [u8]),
+    Stored(&'a Arc<Buffer>, Range<usize>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Slice;
+
+    /// Feeds `bytes` in reads of at most `step` and gives the frames that come out, and how many bytes were moved.
+    fn frames(bytes: &[u8], step: usize) -> Result<Vec<Vec<u8>>, FrameError> {
+        let pool = Pool::new(1 << 20);
+        let mut input = Input::new(100 << 20);
+        let mut rest = bytes;
+        let mut frames = Vec::new();
+        while !rest.is_empty() {
+            let filled = input.read_with(&pool, |free| {
+                let count = free.len().min(step).min(rest.len());
+                free[..count].copy_from_slice(&rest[..count]);
+                rest = &rest[count..];
+                Ok(Filled::Bytes(count))
+            });
+            assert!(matches!(filled, Ok(Filled::Bytes(1..))), "a read always has room");
+            while let Some((buffer, range)) = input.next_frame()? {
+                frames.push(buffer.read()[range].to_vec());
+            }
+        }
+        Ok(frames)
+    }
+
+    fn stream_of(sizes: &[usize]) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let frames: Vec<Vec<u8>> = sizes
+            .iter()
+            .enumerate()
+            .map(|(number, size)| {
+                (0..*size)
+                    .map(|at| (at as u8).wrapping_mul(31).wrapping_add(number as u8))
+                    .collect()
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        for frame in &frames {
+            bytes.extend_from_slice(&(frame.len() as i32).to_be_bytes());
+            bytes.extend_from_slice(frame);
+        }
+        (bytes, frames)
+    }
+
+    #[test]
+    fn frames_come_out_whole_however_they_come_in() {
+        let sizes = [
+            0, 1, 10, 4096, 20_000, 47_000, 50_000, 300_000, 300_000, 7, 1_100_000, 6_000_000, 3, 300_000, 9,
+        ];
+        let (bytes, expected) = stream_of(&sizes);
+        for step in [1 + 65_536, 1000, 262_144, usize::MAX] {
+            assert_eq!(frames(&bytes, step), Ok(expected.clone()), "in steps of {step}");
+        }
+        let (bytes, expected) = stream_of(&[5, 0, 100]);
+        assert_eq!(frames(&bytes, 1), Ok(expected));
+    }
+
+    #[test]
+    fn impossible_lengths_are_refused_and_claims_take_no_memory() {
+        assert_eq!(frames(&(-1_i32).to_be_bytes(), 9), Err(FrameError));
+        assert_eq!(frames(&i32::MAX.to_be_bytes(), 9), Err(FrameError));
+        let pool = Pool::new(0);
+        let mut input = Input::new(100 << 20);
+        for chunk in [&(90_i32 << 20).to_be_bytes()[..], &[7; 100]] {
+            let mut chunk = chunk;
+            let filled = input.read_with(&pool, |free| Ok(Filled::Bytes(chunk.read(free)?)));
+            assert!(matches!(filled, Ok(Filled::Bytes(_))));
+            assert_eq!(input.next_frame().map(|frame| frame.is_some()), Ok(false));
+        }
+        assert!(
+            pool.in_use_bytes() <= 2 * TRUSTED_BYTES,
+            "{} bytes",
+            pool.in_use_bytes()
+        );
+    }
+
+    #[test]
+    fn an_idle_connection_holds_no_buffer() {
+        let pool = Pool::new(1 << 20);
+        let mut input = Input::new(1 << 20);
+        let (bytes, _) = stream_of(&[10]);
+        let mut bytes = bytes.as_slice();
+        let filled = input.read_with(&pool, |free| Ok(Filled::Bytes(bytes.read(free)?)));
+        assert!(filled.is_ok());
+        let frame = input.next_frame();
+        input.rest();
+        assert_eq!(pool.in_use_bytes(), SMALLEST_BYTES, "the frame is still in use");
+        drop(frame);
+        input.rest();
+        assert_eq!(pool.in_use_bytes(), 0);
+    }
+
+    /// Takes at most so many bytes a time.
+    struct Narrow(Vec<u8>, usize);
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.write_vectored(&[IoSlice::new(bytes)])
+        }
+
+        fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let all: Vec<u8> = slices
+                .iter()
+                .flat_map(|slice| slice.iter().copied())
+                .take(self.1)
+                .collect();
+            self.0.extend_from_slice(&all);
+            Ok(all.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn answers_go_out_in_order_however_little_the_socket_takes() {
+        let pool = Pool::new(1 << 20);
+        let stored = |byte: u8, len: usize| Slice::copied(&pool, &vec![byte; len]);
+        let make = || {
+            let mut answer = Answer::default();
+            answer.push_bytes(b"head");
+            for number in 0..100 {
+                answer.push_slice(stored(number, 1500));
+                answer.push_bytes(b"between");
+                answer.push_slice(stored(number, 3));
+            }
+            answer
+        };
+        for limit in [7, 5000, usize::MAX] {
+            let mut output = Output::default();
+            let mut expected = Vec::new();
+            for _ in 0..3 {
+                for answer in [make(), Answer::from_bytes(vec![9; 5])] {
+                    expected.extend_from_slice(&answer.to_vec());
+                    output.push(answer);
+                }
+            }
+            let mut narrow = Narrow(Vec::new(), limit);
+            assert!(matches!(output.flush(&mut narrow), Ok(true)));
+            assert_eq!(output.unsent_bytes, 0);
+            assert!(narrow.0 == expected, "with {limit} bytes a time");
+        }
+    }
+}

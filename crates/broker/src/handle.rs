@@ -1,0 +1,261 @@
+//! Starting, watching over and ending the brokers.
+
+use crate::buffer::Pool;
+use crate::cluster::{Cluster, FIRST_BROKER_ID, Setup};
+use crate::config::{Config, ConfigError};
+use crate::server::{Letter, Shared, build};
+use mio::net::TcpListener;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Buffers that are prepared at the start have this size: that of a batch of 1 MiB with what stands around it.
+const PREFAULT_BUFFER_BYTES: usize = (1 << 20) + (64 << 10);
+
+/// Why the brokers could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is not possible.
+    #[error("the embedded brokers cannot be started")]
+    Config(#[from] ConfigError),
+    /// A listener could not be opened.
+    #[error("the embedded broker cannot listen at {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The system refused a thread or a poll.
+    #[error("the embedded brokers cannot be started")]
+    System(#[source] io::Error),
+}
+
+/// A broker id that none of the brokers has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no broker {0}")]
+pub struct UnknownBroker(
+    /// The id.
+    pub i32,
+);
+
+/// Running brokers. When it is dropped, they end.
+#[derive(Debug)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    addresses: Vec<SocketAddr>,
+    advertised: Vec<(String, u16)>,
+}
+
+/// Starts the brokers. When this returns, they can be connected to.
+///
+/// # Errors
+/// If the configuration is not possible or the system refuses something.
+pub fn start(config: Config) -> Result<Handle, StartError> {
+    config.check()?;
+    let mut listeners = Vec::with_capacity(config.brokers);
+    let mut addresses = Vec::with_capacity(config.brokers);
+    for index in 0..config.brokers {
+        let mut address = config.listen;
+        if address.port() != 0 {
+            // `check` has seen to it that it fits.
+            address.set_port(address.port().saturating_add(index as u16));
+        }
+        let refused = |source| StartError::Listen { address, source };
+        let listener = TcpListener::bind(address).map_err(refused)?;
+        addresses.push(listener.local_addr().map_err(refused)?);
+        listeners.push(listener);
+    }
+    let host = config
+        .advertised_host
+        .clone()
+        .unwrap_or_else(|| match config.listen.ip() {
+            ip if ip.is_unspecified() => "localhost".to_owned(),
+            ip => ip.to_string(),
+        });
+    let advertised: Vec<(String, u16)> = addresses
+        .iter()
+        .map(|address| (host.clone(), address.port()))
+        .collect();
+    let memory_bytes = usize::try_from(config.memory_bytes).unwrap_or(usize::MAX);
+    // Somewhat more than the budget, so that buffers that are just being refilled need not be allocated anew.
+    let pool = Pool::new(memory_bytes.saturating_add(memory_bytes / 8));
+    let prefault_bytes = config.prefault_bytes.min(config.memory_bytes) as usize;
+    pool.prefault(prefault_bytes, PREFAULT_BUFFER_BYTES);
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let cluster = Cluster::new(Setup {
+        addresses: advertised.clone(),
+        configs: config.properties,
+        seed: RandomState::new().hash_one(since_epoch),
+        origin_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(0),
+        memory_bytes: config.memory_bytes,
+        pool: Arc::clone(&pool),
+    });
+    let (shared, workers) = build(cluster, pool, config.threads).map_err(StartError::System)?;
+    let mut handle = Handle {
+        shared,
+        threads: Vec::new(),
+        addresses,
+        advertised,
+    };
+    for (index, worker) in workers.into_iter().enumerate() {
+        let thread = std::thread::Builder::new().name(format!("broker-{index}"));
+        handle
+            .threads
+            .push(thread.spawn(move || worker.run()).map_err(StartError::System)?);
+    }
+    for (listener, broker) in listeners.into_iter().zip(FIRST_BROKER_ID..) {
+        handle.open(broker, listener).map_err(StartError::System)?;
+    }
+    Ok(handle)
+}
+
+impl Handle {
+    /// Where each broker listens, in order of their ids, which count from 1.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// All brokers as clients name them: `host:port,host:port`.
+    pub fn bootstrap(&self) -> String {
+        let with_port = |(host, port): &(String, u16)| match host.contains(':') {
+            true => format!("[{host}]:{port}"),
+            false => format!("{host}:{port}"),
+        };
+        self.advertised
+            .iter()
+            .map(with_port)
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+
+    /// Stops a broker as if its process had been killed: its listener and connections are closed, it leaves the in-sync
+    /// replicas, and other replicas lead in its place. Its records stay, as on a disk.
+    ///
+    /// # Errors
+    /// If there is no such broker.
+    pub fn stop_broker(&self, id: i32) -> Result<(), UnknownBroker> {
+        self.position(id)?;
+        let (done, closed) = channel();
+        for thread in 0..self.shared.threads() {
+            self.shared.post(
+                thread,
+                Letter::Close {
+                    broker: id,
+                    done: done.clone(),
+                },
+            );
+        }
+        drop(done);
+        // Ends when every thread has closed what it had, or is itself gone.
+        while closed.recv().is_ok() {}
+        self.shared
+            .with_cluster(|cluster, now| cluster.stop_broker(now, id));
+        Ok(())
+    }
+
+    /// Starts a broker again that was stopped: it listens where it did, catches up, and leads what nobody leads. A
+    /// broker that runs is left as it is.
+    ///
+    /// # Errors
+    /// If there is no such broker, or its address has been taken meanwhile.
+    pub fn start_broker(&self, id: i32) -> Result<(), StartBrokerError> {
+        let address = self.addresses[self.position(id)?];
+        if self
+            .shared
+            .with_cluster(|cluster, _| cluster.nodes.get(id).is_some_and(|node| node.is_up))
+        {
+            return Ok(());
+        }
+        let listener = TcpListener::bind(address);
+        // Leadership first: whoever connects is to find a broker that knows its place.
+        let opened = listener.and_then(|listener| {
+            self.shared
+                .with_cluster(|cluster, now| cluster.start_broker(now, id));
+            self.open(id, listener)
+        });
+        opened.map_err(|source| StartBrokerError::Listen { address, source })
+    }
+
+    /// Stops the fetching of a broker's followers: the broker goes on serving what it leads, but falls behind elsewhere,
+    /// and leaves the in-sync replicas after `replica.lag.time.max.ms`.
+    ///
+    /// # Errors
+    /// If there is no such broker.
+    pub fn pause_replication(&self, id: i32) -> Result<(), UnknownBroker> {
+        self.position(id)?;
+        self.shared
+            .with_cluster(|cluster, now| cluster.set_replication(now, id, false));
+        Ok(())
+    }
+
+    /// Lets a broker's followers fetch again: they catch up at once.
+    ///
+    /// # Errors
+    /// If there is no such broker.
+    pub fn resume_replication(&self, id: i32) -> Result<(), UnknownBroker> {
+        self.position(id)?;
+        self.shared
+            .with_cluster(|cluster, now| cluster.set_replication(now, id, true));
+        Ok(())
+    }
+
+    /// Ends all brokers and waits until their threads are gone.
+    pub fn shutdown(self) {
+        drop(self);
+    }
+
+    fn position(&self, id: i32) -> Result<usize, UnknownBroker> {
+        let index = usize::try_from(id - FIRST_BROKER_ID)
+            .ok()
+            .filter(|index| *index < self.addresses.len());
+        index.ok_or(UnknownBroker(id))
+    }
+
+    fn open(&self, broker: i32, listener: TcpListener) -> io::Result<()> {
+        let (done, opened) = channel();
+        // The first thread accepts for all.
+        self.shared.post(
+            0,
+            Letter::Open {
+                listener,
+                broker,
+                done,
+            },
+        );
+        opened
+            .recv()
+            .unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
+    }
+}
+
+/// Why a broker could not be started again.
+#[derive(Debug, thiserror::Error)]
+pub enum StartBrokerError {
+    /// There is no such broker.
+    #[error(transparent)]
+    Unknown(#[from] UnknownBroker),
+    /// Its listener could not be opened.
+    #[error("the broker cannot listen at {address} again")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing left to end.
+            thread.join().unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! Threads, listeners and sockets around the [`Cluster`].
+//!
+//! Each thread has its own poll loop and its own connections; the first one accepts for all and keeps the time. The
+//! cluster is behind one lock, held for about a microsecond a request: checksums, reading and writing are done without it.
+//! Answers that another thread's request made possible travel through mailboxes.
+
+use crate::answer::Answer;
+use crate::api::{self, Frame, Outcome};
+use crate::buffer::Pool;
+use crate::cluster::Cluster;
+use crate::connection::{Connection, Filled};
+use crate::reply::ConnectionId;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(usize::MAX);
+/// Listeners have the tokens from here on, by broker.
+const LISTENERS: usize = usize::MAX / 2;
+/// A connection that has brought so many bytes lets the others have a turn.
+const TURN_BYTES: usize = 4 << 20;
+
+/// What a thread is told by others.
+#[derive(Debug)]
+pub(crate) enum Letter {
+    /// Serve this connection to a broker.
+    Connection {
+        stream: TcpStream,
+        broker: i32,
+        peer: SocketAddr,
+    },
+    /// Send this on a connection.
+    Answer(usize, Answer),
+    /// Accept connections to a broker, and say so.
+    Open {
+        listener: TcpListener,
+        broker: i32,
+        done: Sender<io::Result<()>>,
+    },
+    /// Close a broker's listener and connections, and say so.
+    Close {
+        broker: i32,
+        done: Sender<io::Result<()>>,
+    },
+}
+
+#[derive(Debug)]
+struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    waker: Waker,
+}
+
+/// What the threads have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    cluster: Mutex<Cluster>,
+    pool: Arc<Pool>,
+    started_at: Instant,
+    mailboxes: Vec<Mailbox>,
+    is_stopping: AtomicBool,
+    /// When the first thread looks at the time again; written under the cluster's lock.
+    ticks_at: AtomicU64,
+    most_frame_bytes: usize,
+}
+
+impl Shared {
+    /// Nanoseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
+        u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Hands the cluster to `act`, then delivers what that made possible.
+    pub(crate) fn with_cluster<T>(&self, act: impl FnOnce(&mut Cluster, u64) -> T) -> T {
+        let mut outbox = Vec::new();
+        let outcome = act(&mut self.lock(&mut outbox, None), self.now());
+        for (to, answer) in outbox {
+            self.post(to.thread, Letter::Answer(to.number, answer));
+        }
+        outcome
+    }
+
+    /// Puts a letter into a thread's mailbox.
+    pub(crate) fn post(&self, thread: usize, letter: Letter) {
+        if let Some(mailbox) = self.mailboxes.get(thread) {
+            mailbox
+                .letters
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(letter);
+            self.wake(thread);
+        }
+    }
+
+    /// How many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.mailboxes.len()
+    }
+
+    /// Makes all threads end.
+    pub(crate) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        (0..self.threads()).for_each(|thread| self.wake(thread));
+    }
+
+    fn wake(&self, thread: usize) {
+        if let Some(mailbox) = self.mailboxes.get(thread) {
+            // It can only fail where the kernel has no memory for 8 bytes; the next wake-up then delivers both.
+            mailbox.waker.wake().unwrap_or_default();
+        }
+    }
+
+    /// The cluster, for the thread `by`. When it is let go, completed answers are put into `outbox`, and the first thread
+    /// is woken if it would sleep too long.
+    fn lock<'a>(&'a self, outbox: &'a mut Vec<(ConnectionId, Answer)>, by: Option<usize>) -> Locked<'a> {
+        Locked {
+            guard: self.cluster.lock().unwrap_or_else(PoisonError::into_inner),
+            outbox,
+            shared: self,
+            by,
+        }
+    }
+}
+
+struct Locked<'a> {
+    guard: MutexGuard<'a, Cluster>,
+    outbox: &'a mut Vec<(ConnectionId, Answer)>,
+    shared: &'a Shared,
+    by: Option<usize>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.guard
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Cluster {
+        &mut self.guard
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.outbox.append(&mut self.guard.take_completed());
+        // The first thread looks at the deadlines itself before it sleeps.
+        let ticks_at = self.shared.ticks_at.load(Ordering::Relaxed);
+        if self.by != Some(0)
+            && self
+                .guard
+                .next_deadline()
+                .is_some_and(|deadline| deadline < ticks_at)
+        {
+            self.shared.ticks_at.store(0, Ordering::Relaxed);
+            self.shared.wake(0);
+        }
+    }
+}
+
+/// One thread: a poll loop and the connections that it serves.
+pub(crate) struct Worker {
+    index: usize,
+    poll: Poll,
+    shared: Arc<Shared>,
+    connections: HashMap<usize, Connection>,
+    listeners: HashMap<i32, TcpListener>,
+    next_connection: usize,
+    next_thread: usize,
+    outbox: Vec<(ConnectionId, Answer)>,
+    /// Connections that had their turn and have more to bring.
+    unfinished: Vec<usize>,
+}
+
+/// Whether a connection stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    /// It stays, and has more to bring.
+    Continues,
+    Ends,
+}
+
+/// The threads of a cluster, not yet running.
+///
+/// # Errors
+/// If the system gives no poll.
+pub(crate) fn build(
+    cluster: Cluster,
+    pool: Arc<Pool>,
+    threads: usize,
+) -> io::Result<(Arc<Shared>, Vec<Worker>)> {
+    let most_frame_bytes = cluster.settings.request_max_bytes;
+    let mut polls = Vec::with_capacity(threads);
+    let mut mailboxes = Vec::with_capacity(threads);
+    for _ in 0..threads {
+        let poll = Poll::new()?;
+        mailboxes.push(Mailbox {
+            letters: Mutex::default(),
+            waker: Waker::new(poll.registry(), WAKER)?,
+        });
+        polls.push(poll);
+    }
+    let shared = Arc::new(Shared {
+        cluster: Mutex::new(cluster),
+        pool,
+        started_at: Instant::now(),
+        mailboxes,
+        is_stopping: AtomicBool::new(false),
+        ticks_at: AtomicU64::new(u64::MAX),
+        most_frame_bytes,
+    });
+    let worker = |(index, poll)| Worker {
+        index,
+        poll,
+        shared: Arc::clone(&shared),
+        connections: HashMap::new(),
+        listeners: HashMap::new(),
+        next_connection: 0,
+        next_thread: 0,
+        outbox: Vec::new(),
+        unfinished: Vec::new(),
+    };
+    let workers = polls.into_iter().enumerate().map(worker).collect();
+    Ok((shared, workers))
+}
+
+impl Worker {
+    /// Serves until [`Shared::stop`] is called.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        while !self.shared.is_stopping.load(Ordering::Acquire) {
+            let timeout = self.timeout();
+            // Interrupted or not: what there is to do is looked at again.
+            self.poll.poll(&mut events, timeout).unwrap_or_default();
+            let unfinished = std::mem::take(&mut self.unfinished);
+            for event in &events {
+                match event.token() {
+                    WAKER => self.read_mail(),
+                    Token(token) if token >= LISTENERS => self.accept(token - LISTENERS),
+                    Token(number) => {
+                        let is_over = event.is_error() || event.is_write_closed();
+                        self.ready(number, is_over, event.is_read_closed());
+                    }
+                }
+            }
+            for number in unfinished {
+                self.ready(number, false, false);
+            }
+            if self.index == 0 {
+                self.tick();
+            }
+            self.deliver();
+        }
+    }
+
+    /// How long to sleep; for ever, unless something is unfinished or this thread keeps the time.
+    fn timeout(&mut self) -> Option<Duration> {
+        if !self.unfinished.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        if self.index != 0 {
+            return None;
+        }
+        let cluster = self.shared.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        let deadline = cluster.next_deadline();
+        self.shared
+            .ticks_at
+            .store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
+        drop(cluster);
+        // Poll counts in milliseconds and must not wake up before the time.
+        deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(self.shared.now())))
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.now();
+        if self.shared.ticks_at.load(Ordering::Relaxed) <= now {
+            self.shared.lock(&mut self.outbox, Some(self.index)).tick(now);
+        }
+    }
+
+    fn read_mail(&mut self) {
+        let Some(mailbox) = self.shared.mailboxes.get(self.index) else {
+            return;
+        };
+        let letters = std::mem::take(&mut *mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner));
+        for letter in letters {
+            match letter {
+                Letter::Connection { stream, broker, peer } => self.adopt(stream, broker, peer),
+                Letter::Answer(number, answer) => self.answer(number, answer),
+                // Whoever asked may have gone away.
+                Letter::Open {
+                    listener,
+                    broker,
+                    done,
+                } => done.send(self.open(listener, broker)).unwrap_or_default(),
+                Letter::Close { broker, done } => {
+                    self.close(broker);
+                    done.send(Ok(())).unwrap_or_default();
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, mut listener: TcpListener, broker: i32) -> io::Result<()> {
+        let token = Token(LISTENERS + usize::try_from(broker).unwrap_or(0));
+        self.poll
+            .registry()
+            .register(&mut listener, token, Interest::READABLE)?;
+        self.listeners.insert(broker, listener);
+        Ok(())
+    }
+
+    fn close(&mut self, broker: i32) {
+        self.listeners.remove(&broker);
+        let of_broker = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.broker == broker);
+        for number in of_broker.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.end(number);
+        }
+    }
+
+    fn accept(&mut self, broker: usize) {
+        let Ok(broker) = i32::try_from(broker) else { return };
+        while let Some(listener) = self.listeners.get(&broker) {
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    let thread = self.next_thread % self.shared.threads();
+                    self.next_thread += 1;
+                    if thread == self.index {
+                        self.adopt(stream, broker, peer);
+                    } else {
+                        self.shared
+                            .post(thread, Letter::Connection { stream, broker, peer });
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Nobody there any more, or no descriptors left: clients try again, and so does the next event.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn adopt(&mut self, mut stream: TcpStream, broker: i32, peer: SocketAddr) {
+        let number = self.next_connection;
+        self.next_connection += 1;
+        // An answer is whole when it is written, so there is nothing to wait for.
+        let is_set_up = stream.set_nodelay(true).and_then(|()| {
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            self.poll
+                .registry()
+                .register(&mut stream, Token(number), interest)
+        });
+        if is_set_up.is_ok() {
+            let host = peer.ip().to_string();
+            self.connections.insert(
+                number,
+                Connection::new(stream, broker, host, self.shared.most_frame_bytes),
+            );
+        }
+    }
+
+    fn ready(&mut self, number: usize, is_over: bool, is_read_closed: bool) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        // A client that waits for an answer and has gone away would keep its request waiting for nobody.
+        if is_over || (is_read_closed && connection.is_waiting && connection.has_ended()) {
+            self.end(number);
+            return;
+        }
+        self.go_on(number);
+    }
+
+    fn go_on(&mut self, number: usize) {
+        match self.serve(number).unwrap_or(Fate::Ends) {
+            Fate::Stays => {}
+            Fate::Continues => self.unfinished.push(number),
+            Fate::Ends => self.end(number),
+        }
+    }
+
+    fn end(&mut self, number: usize) {
+        if let Some(connection) = self.connections.remove(&number)
+            && connection.is_waiting
+        {
+            let id = ConnectionId {
+                thread: self.index,
+                number,
+            };
+            self.shared
+                .lock(&mut self.outbox, Some(self.index))
+                .connection_closed(id);
+        }
+    }
+
+    fn answer(&mut self, number: usize, answer: Answer) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.is_waiting = false;
+            connection.push(answer);
+            self.go_on(number);
+        }
+    }
+
+    /// Hands over answers that requests on this thread made possible.
+    fn deliver(&mut self) {
+        while !self.outbox.is_empty() {
+            for (to, answer) in std::mem::take(&mut self.outbox) {
+                if to.thread == self.index {
+                    self.answer(to.number, answer);
+                } else {
+                    self.shared.post(to.thread, Letter::Answer(to.number, answer));
+                }
+            }
+        }
+    }
+
+    /// Serves what a connection brings until it has nothing more, has to wait, or has had its turn.
+    fn serve(&mut self, number: usize) -> io::Result<Fate> {
+        let Some(connection) = self.connections.get_mut(&number) else {
+            return Ok(Fate::Stays);
+        };
+        let mut turn_bytes = 0;
+        loop {
+            let now = self.shared.now();
+            loop {
+                let Ok(frame) = connection.next_frame() else {
+                    return Ok(Fate::Ends);
+                };
+                let Some((buffer, range)) = frame else { break };
+                let frame = Frame {
+                    buffer: &buffer,
+                    range: &range,
+                    connection: ConnectionId {
+                        thread: self.index,
+                        number,
+                    },
+                    broker: connection.broker,
+                    client_host: &connection.host,
+                };
+                let outbox = &mut self.outbox;
+                match api::serve(frame, now, || self.shared.lock(outbox, Some(self.index))) {
+                    Outcome::Answer(answer) => connection.push(answer),
+                    Outcome::Later => connection.is_waiting = true,
+                    Outcome::Silent => {}
+                    Outcome::Hangup => {
+                        // Answers to earlier requests still go out.
+                        connection.flush()?;
+                        return Ok(Fate::Ends);
+                    }
+                }
+            }
+            let is_sent = connection.flush()?;
+            if connection.is_waiting || !is_sent {
+                return Ok(Fate::Stays);
+            }
+            if turn_bytes > TURN_BYTES {
+                return Ok(Fate::Continues);
+            }
+            match connection.fill(&self.shared.pool)? {
+                Filled::Bytes(count) => turn_bytes += count,
+                Filled::Nothing => return Ok(Fate::Stays),
+                Filled::End => return Ok(Fate::Ends),
+            }
+        }
+    }
+}
