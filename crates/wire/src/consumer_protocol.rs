@@ -5,7 +5,8 @@
 //! (KIP-881). A newer version is read as version 3, and what follows is passed over, so that members of different
 //! versions can share a group.
 
-use crate::codec::{DecodeError, Message, Reader, messages};
+use crate::codec::{DecodeError, Message, Reader};
+use crate::schema::messages;
 
 /// The protocol type that consumers join with.
 pub const PROTOCOL_TYPE: &str = "consumer";

@@ -7,9 +7,10 @@
 
 use std::ops::RangeInclusive;
 
-use crate::codec::{DecodeError, DecodeProblem, Field, Layout, Reader, Uuid, Writer, messages};
+use crate::codec::{DecodeError, DecodeProblem, Field, Layout, Reader, Uuid, Writer};
 use crate::header;
 use crate::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
+use crate::schema::messages;
 use crate::{ApiKey, ErrorCode};
 
 /// The versions spoken here.

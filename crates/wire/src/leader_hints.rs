@@ -1,6 +1,6 @@
 //! Where a partition's leader has gone, as Produce and Fetch tell it with an error (KIP-951).
 
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// A leader and since when.

@@ -2,7 +2,7 @@
 //!
 //! * [`batch`]: record batch v2, the hot path: encoding in place, decoding without a copy.
 //! * [`compress`]: the four codecs in the framing that Kafka gives them.
-//! * [`messages`]: requests and responses of the control plane, one file per API, written by the macro of [`codec`].
+//! * [`messages`]: requests and responses of the control plane, one file per API.
 //! * [`produce`], [`fetch`]: the two APIs that carry records, which stay where they are ([`cuts`]).
 //! * [`header`]: whole frames of them all; [`versions`]: which version to speak.
 //! * [`consumer_protocol`]: what the members of a classic group tell each other.
@@ -26,6 +26,7 @@ mod error_code;
 mod hostile;
 #[cfg(test)]
 mod sample;
+mod schema;
 #[cfg(test)]
 mod second_opinion;
 

@@ -6,9 +6,10 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::codec::{DecodeError, DecodeProblem, Field, Layout, Reader, Uuid, Writer, messages};
+use crate::codec::{DecodeError, DecodeProblem, Field, Layout, Reader, Uuid, Writer};
 use crate::header::{self, RequestHeader};
 use crate::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
+use crate::schema::messages;
 use crate::{ApiKey, ErrorCode};
 
 /// The versions spoken here.

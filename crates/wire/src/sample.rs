@@ -37,7 +37,7 @@ impl<'a> Source<'a> {
     }
 
     fn present(&mut self) -> bool {
-        self.full || self.byte() % 4 != 0
+        self.full || self.byte() >= 64
     }
 
     fn count(&mut self) -> usize {

@@ -3,7 +3,7 @@
 //! KIP-98.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Adds a group's offsets to a transaction.

@@ -3,7 +3,7 @@
 //! Clients speak versions up to 3; from 4 on it is a batch among brokers (KIP-890).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Adds partitions to a transaction.

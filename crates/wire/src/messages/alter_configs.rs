@@ -3,7 +3,7 @@
 //! Superseded by IncrementalAlterConfigs, and the only choice with brokers before 2.3.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Replaces all settings of a resource; those that are not named fall back to their defaults.

@@ -3,7 +3,7 @@
 //! The response has header version 0 in every version, and a request version that the broker does not know is answered in
 //! version 0 with UNSUPPORTED_VERSION: see [`crate::header`]. 3 adds the client's name (KIP-511) and features (KIP-584).
 
-use crate::codec::messages;
+use crate::schema::messages;
 use crate::{ApiKey, ErrorCode};
 
 messages! {

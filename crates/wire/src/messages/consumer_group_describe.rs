@@ -3,7 +3,8 @@
 //! KIP-848. 1 adds the member's type.
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the state and members of groups of the new protocol (KIP-848).

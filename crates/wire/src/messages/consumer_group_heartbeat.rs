@@ -3,7 +3,8 @@
 //! KIP-848. With version 1 the client makes the member id itself (KIP-1082) and may subscribe by regular expression.
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Joins, stays in and leaves a group of the new protocol (KIP-848).

@@ -3,7 +3,7 @@
 //! 3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Adds partitions to topics.

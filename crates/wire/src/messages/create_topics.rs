@@ -4,7 +4,8 @@
 //! settings (KIP-525); 6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); 7 answers with topic ids.
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Creates topics.

@@ -3,7 +3,7 @@
 //! KIP-229. Sent to each group's coordinator.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Deletes groups that have no members.

@@ -3,7 +3,7 @@
 //! Sent to the leader of each partition (KIP-107).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Deletes the oldest records of partitions.

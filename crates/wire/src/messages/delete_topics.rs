@@ -3,7 +3,8 @@
 //! 4 is flexible, 5 explains errors (KIP-599), 6 deletes by id (KIP-516).
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Deletes topics.

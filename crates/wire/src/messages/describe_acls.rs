@@ -3,7 +3,7 @@
 //! KIP-140. 1 adds the pattern's type (KIP-290), 3 the resource type user.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for access control entries.

@@ -3,7 +3,7 @@
 //! KIP-546.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for client quotas (KIP-546).

@@ -3,7 +3,7 @@
 //! KIP-700. 1 asks for controllers too (KIP-919), 2 lists fenced brokers (KIP-1073).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the id, the controller and the nodes of the cluster (KIP-700).

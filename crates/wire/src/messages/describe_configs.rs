@@ -4,7 +4,7 @@
 //! broker.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for settings of topics, brokers and others.

@@ -3,7 +3,7 @@
 //! 3 adds authorized operations, 4 static members; 6 answers GROUP_ID_NOT_FOUND where older versions say `Dead` (KIP-1043).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the state and members of classic groups.

@@ -4,7 +4,7 @@
 //! own directories.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks how much each log takes on a broker, and how much space is left.

@@ -3,7 +3,7 @@
 //! KIP-664.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the producers that partitions remember (KIP-664).

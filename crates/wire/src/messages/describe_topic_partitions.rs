@@ -3,7 +3,8 @@
 //! KIP-966.
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the partitions of topics, page by page (KIP-966).

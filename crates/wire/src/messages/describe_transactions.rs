@@ -3,7 +3,7 @@
 //! KIP-664.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for the state of transactions (KIP-664).

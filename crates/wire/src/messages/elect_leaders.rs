@@ -3,7 +3,7 @@
 //! 1 adds the type of election and an error for the whole answer (KIP-460).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Elects leaders of partitions (KIP-183, KIP-460).

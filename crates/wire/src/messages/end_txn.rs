@@ -3,7 +3,7 @@
 //! 5 answers with the producer id and epoch to go on with (transactions v2, KIP-890).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Commits or aborts a transaction.

@@ -3,7 +3,7 @@
 //! 1 adds the key's type, 4 asks for many keys at once (KIP-699), 6 share groups (KIP-932).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks which broker coordinates a group or transactional id.

@@ -3,7 +3,7 @@
 //! 3 static members (KIP-345).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Says that a member is alive (classic protocol).

@@ -3,7 +3,7 @@
 //! KIP-339. Settings of a broker are changed at that broker.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Changes single settings and leaves the others (KIP-339).

@@ -3,7 +3,7 @@
 //! 3 lets a producer raise its epoch (KIP-360).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for a producer id and epoch.

@@ -4,7 +4,7 @@
 //! members (KIP-345), 7 names the protocol type, 8 reasons (KIP-800), 9 lets the leader skip the assignment (KIP-814).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Joins a group (classic protocol).

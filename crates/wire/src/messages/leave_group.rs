@@ -3,7 +3,7 @@
 //! 3 lets several members leave at once (KIP-345), 5 gives reasons (KIP-800).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Leaves a group (classic protocol).

@@ -3,7 +3,7 @@
 //! 4 filters by state (KIP-518), 5 by type (KIP-848). Every broker has to be asked: each knows only its own groups.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks which groups a broker coordinates.

@@ -4,7 +4,7 @@
 //! KIP-1005), 10 a timeout (KIP-1075). Version 0, which knew lists of offsets, is not spoken.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks partition leaders for offsets: earliest, latest, or by time.

@@ -3,7 +3,7 @@
 //! KIP-664. 1 filters by duration (KIP-994).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks which transactions a broker coordinates (KIP-664).

@@ -5,7 +5,8 @@
 //! whole answer. Authorized operations of the cluster moved to DescribeCluster with version 11 (KIP-700).
 
 use crate::ErrorCode;
-use crate::codec::{Uuid, messages};
+use crate::codec::Uuid;
+use crate::schema::messages;
 
 messages! {
     /// Asks which brokers there are, and which of them lead the partitions of topics.

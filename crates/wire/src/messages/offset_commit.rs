@@ -4,7 +4,7 @@
 //! (KIP-848). Version 10, by topic id, is not spoken.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Commits a group's offsets.

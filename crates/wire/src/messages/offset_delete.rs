@@ -3,7 +3,7 @@
 //! KIP-496. Topics that the group's members are subscribed to are refused.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Deletes a group's committed offsets (KIP-496).

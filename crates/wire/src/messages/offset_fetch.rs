@@ -4,7 +4,7 @@
 //! new group protocol (KIP-848). Version 10, by topic id, is not spoken.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks for groups' committed offsets.

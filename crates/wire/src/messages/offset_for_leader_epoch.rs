@@ -3,7 +3,7 @@
 //! 3 adds the replica id, so that consumers may ask (KIP-320).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Asks where a leader epoch ended, to find out whether a log was truncated.

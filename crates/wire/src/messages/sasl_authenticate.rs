@@ -3,7 +3,7 @@
 //! 1 tells after which time the client has to authenticate again (KIP-368).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Carries one step of a SASL exchange.

@@ -3,7 +3,7 @@
 //! With version 0 the tokens follow without any header; with version 1 they travel in SaslAuthenticate (KIP-152).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Chooses the SASL mechanism.

@@ -3,7 +3,7 @@
 //! 3 static members (KIP-345), 5 names protocol type and assignor.
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Hands in the leader's assignment and asks for one's own (classic protocol).

@@ -3,7 +3,7 @@
 //! 3 adds the member, so that zombies are fenced (KIP-447); 5 is transactions v2 (KIP-890).
 
 use crate::ErrorCode;
-use crate::codec::messages;
+use crate::schema::messages;
 
 messages! {
     /// Commits a group's offsets as part of a transaction.
