@@ -128,6 +128,7 @@ fn full() -> RunResult {
             embedded: false,
             producer: settings_of(&[
                 ("acks", "all", "kafka.yaml:12"),
+                ("compression.type", "zstd", "kafka.yaml:13"),
                 ("linger.ms", "5", "Kafka default"),
             ]),
             consumer: settings_of(&[("enable.auto.commit", "false", "OMB default")]),
@@ -254,8 +255,9 @@ fn full() -> RunResult {
             hint: Some("min.insync.replicas is 2; see which broker left the ISR at that time".to_owned()),
         }],
         warnings: vec![Warning {
-            code: "short-measurement".to_owned(),
-            text: "the measured phase is shorter than 60 s".to_owned(),
+            code: "configs-not-described".to_owned(),
+            text: "the principal may not describe configs, so those of topics and brokers are not known"
+                .to_owned(),
         }],
         events: vec![Event {
             time_ns: 20 * S,
