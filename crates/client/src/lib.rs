@@ -3,6 +3,8 @@
 pub mod admin;
 pub mod clock;
 pub mod cluster;
+pub mod consumer;
+pub mod group;
 pub mod net;
 pub mod partitioner;
 pub mod producer;
