@@ -16,6 +16,8 @@ pub struct CpuTime {
     pub user_ns: u64,
     /// In the kernel.
     pub system_ns: u64,
+    /// Ready to run, and without a CPU.
+    pub waiting_ns: u64,
 }
 
 impl CpuTime {
@@ -29,22 +31,28 @@ impl CpuTime {
         CpuTime {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
             system_ns: self.system_ns.saturating_sub(earlier.system_ns),
+            waiting_ns: self.waiting_ns.saturating_sub(earlier.waiting_ns),
         }
     }
 }
 
 /// CPU time of the calling thread.
 pub fn thread_cpu() -> Option<CpuTime> {
-    let exact_ns: Option<u64> =
-        fs::read_to_string("/proc/thread-self/schedstat").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+    let exact = fs::read_to_string("/proc/thread-self/schedstat").ok().and_then(|text| {
+        let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
+        Some((fields.next()??, fields.next()??))
+    });
     let ticks = cpu_of_stat(&fs::read_to_string("/proc/thread-self/stat").ok()?)?;
     // The split is in ticks of 10 ms, the sum is exact.
-    Some(match exact_ns {
-        Some(exact_ns) if ticks.total_ns() > 0 => {
-            let user_ns = (u128::from(exact_ns) * u128::from(ticks.user_ns) / u128::from(ticks.total_ns())) as u64;
-            CpuTime { user_ns, system_ns: exact_ns - user_ns }
+    Some(match exact {
+        Some((exact_ns, waiting_ns)) => {
+            let user_ns = match ticks.total_ns() {
+                0 => exact_ns,
+                total_ns => (u128::from(exact_ns) * u128::from(ticks.user_ns) / u128::from(total_ns)) as u64,
+            };
+            CpuTime { user_ns, system_ns: exact_ns - user_ns, waiting_ns }
         }
-        _ => ticks,
+        None => ticks,
     })
 }
 
@@ -57,7 +65,7 @@ fn cpu_of_stat(text: &str) -> Option<CpuTime> {
     // The name in parentheses may hold blanks; what follows it does not.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    Some(CpuTime { user_ns: ticks(11)? * TICK_NS, system_ns: ticks(12)? * TICK_NS })
+    Some(CpuTime { user_ns: ticks(11)? * TICK_NS, system_ns: ticks(12)? * TICK_NS, waiting_ns: 0 })
 }
 
 /// Resident memory of the process, bytes.
@@ -170,7 +178,7 @@ mod tests {
     #[test]
     fn the_stat_line_is_read_behind_the_name() {
         let text = "42 (a (b) c) R 1 2 3 4 5 6 7 8 9 10 1234 56 0 0 20 0 4 0";
-        assert_eq!(cpu_of_stat(text), Some(CpuTime { user_ns: 12_340_000_000, system_ns: 560_000_000 }));
+        assert_eq!(cpu_of_stat(text), Some(CpuTime { user_ns: 12_340_000_000, system_ns: 560_000_000, waiting_ns: 0 }));
         assert_eq!(cpu_of_stat("42 (x) R 1"), None);
     }
 

@@ -325,6 +325,9 @@ impl Thread<'_> {
     fn produce(&mut self) -> std::io::Result<()> {
         let Some(start_ns) = self.shared.start_ns() else { return Ok(()) };
         self.next_flush_ns = start_ns + 1_000_000_000;
+        // CPU time used so far is not the load's.
+        let shared = self.shared;
+        shared.flush(ThreadRole::Producer, None, &mut self.interval, self.sender, self.returned, start_ns);
         let mut now_ns = self.shared.clock.now_ns();
         let mut wait_until_ns = start_ns;
         loop {
@@ -407,6 +410,8 @@ impl Thread<'_> {
                 unit.producer.flush();
             } else {
                 unit.phase += 1;
+                let phase = unit.phase;
+                self.shared.enter_counted_phase(phase);
             }
         }
     }
@@ -466,7 +471,7 @@ impl Thread<'_> {
         if appended.count > 0 {
             let sheet = &mut self.interval.phases[unit.phase];
             sheet.sent += appended.count;
-            self.interval.count_window(since_start_ns, appended.count);
+            self.interval.windows.record(since_start_ns, appended.count);
             self.shared.live.sent.fetch_add(appended.count, Ordering::Relaxed);
             if let Some(share) = &unit.part.share {
                 let sheet = &mut self.interval.phases[unit.phase];
@@ -698,7 +703,7 @@ impl Thread<'_> {
             }
             unit.counts_before = counts.clone();
         }
-        self.shared.flush(ThreadRole::Producer, &mut self.interval, self.sender, self.returned, now_ns);
+        self.shared.flush(ThreadRole::Producer, Some(phase), &mut self.interval, self.sender, self.returned, now_ns);
     }
 
     /// Awaits what was sent, up to the drain time-out.

@@ -4,13 +4,12 @@
 //! memory does not grow with the run and nothing is shared between threads while records are being handled.
 
 use measure::histogram::LatencyHistogram;
+use measure::rates::WindowCounts;
 use model::result::Metric;
 use std::collections::BTreeMap;
 
 /// Sends later than this after they were due are counted as late.
 pub const LATE_NS: u64 = 10_000_000;
-/// Width of the windows in which the peak rate is looked for.
-pub const WINDOW_NS: u64 = 100_000_000;
 /// Up to this many partitions each has a histogram of its own.
 pub const MOST_PARTITION_HISTOGRAMS: usize = 96;
 
@@ -120,23 +119,9 @@ impl PhaseSheet {
         self.latency[place].get_or_insert_with(Box::default)
     }
 
-    fn is_untouched(&self) -> bool {
-        self.sent == 0
-            && self.batches == 0
-            && self.requests == 0
-            && self.buffer_full_ns + self.throttle_ns == 0
-            && self.refused + self.unknown + self.unfinished == 0
-            && self.consumed.is_empty()
-            && self.latency.iter().flatten().all(|histogram| histogram.is_empty())
-    }
-
     /// Adds all of `other`.
     pub fn add(&mut self, other: &PhaseSheet) {
-        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
-            if let Some(theirs) = theirs.as_ref().filter(|theirs| !theirs.is_empty()) {
-                mine.get_or_insert_with(Box::default).merge(theirs);
-            }
-        }
+        self.add_latencies(other);
         self.sent += other.sent;
         self.acknowledged += other.acknowledged;
         self.written += other.written;
@@ -174,15 +159,29 @@ impl PhaseSheet {
         }
     }
 
+    /// Adds the histograms of `other` and nothing else.
+    pub fn add_latencies(&mut self, other: &PhaseSheet) {
+        for (mine, theirs) in self.latency.iter_mut().zip(&other.latency) {
+            if let Some(theirs) = theirs.as_ref().filter(|theirs| !theirs.is_empty()) {
+                mine.get_or_insert_with(Box::default).merge(theirs);
+            }
+        }
+    }
+
+    /// Empties the histograms; their memory is kept.
+    pub fn reset_latencies(&mut self) {
+        for histogram in self.latency.iter_mut().flatten() {
+            histogram.reset();
+        }
+    }
+
     /// Forgets everything but the memory of histograms.
     fn reset(&mut self) {
         let latency = std::mem::take(&mut self.latency);
         let partitions = std::mem::take(&mut self.partitions);
         let brokers = std::mem::take(&mut self.brokers);
         *self = PhaseSheet { latency, partitions, brokers, ..PhaseSheet::default() };
-        for histogram in self.latency.iter_mut().flatten() {
-            histogram.reset();
-        }
+        self.reset_latencies();
         for sheet in self.partitions.values_mut() {
             sheet.acknowledged = 0;
             if let Some(histogram) = &mut sheet.service {
@@ -201,8 +200,8 @@ impl PhaseSheet {
 pub struct Interval {
     /// One a phase, in their order.
     pub phases: Vec<PhaseSheet>,
-    /// Records handed to the producers by window of [`WINDOW_NS`], counted from the start of load.
-    pub windows: Vec<(u64, u64)>,
+    /// Records handed to the producers, by when they were.
+    pub windows: WindowCounts,
     /// Errors by kind.
     pub errors: BTreeMap<String, ErrorSheet>,
 }
@@ -213,26 +212,12 @@ impl Interval {
         Interval { phases: (0..phases).map(|_| PhaseSheet::default()).collect(), ..Interval::default() }
     }
 
-    /// Whether nothing was written down.
-    pub fn is_untouched(&self) -> bool {
-        self.errors.is_empty() && self.windows.is_empty() && self.phases.iter().all(PhaseSheet::is_untouched)
-    }
-
     /// Forgets everything but the memory of histograms.
     pub fn reset(&mut self) {
-        self.windows.clear();
+        self.windows = WindowCounts::new();
         self.errors.clear();
         for phase in &mut self.phases {
             phase.reset();
-        }
-    }
-
-    /// Counts records that were handed to a producer.
-    pub fn count_window(&mut self, since_start_ns: u64, count: u64) {
-        let window = since_start_ns / WINDOW_NS;
-        match self.windows.last_mut() {
-            Some((last, total)) if *last == window => *total += count,
-            _ => self.windows.push((window, count)),
         }
     }
 

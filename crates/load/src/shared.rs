@@ -82,6 +82,8 @@ pub enum Message {
         interval: Box<Interval>,
         /// CPU time that the thread has used so far.
         cpu: Option<CpuTime>,
+        /// The phase in which it used it since it was last heard of; `None` before the load.
+        phase: Option<usize>,
         /// When it was handed over.
         at_ns: u64,
     },
@@ -251,6 +253,7 @@ impl Shared {
     pub(crate) fn flush(
         &self,
         role: ThreadRole,
+        phase: Option<usize>,
         interval: &mut Box<Interval>,
         sender: &Sender<Message>,
         returned: &Receiver<Box<Interval>>,
@@ -259,6 +262,6 @@ impl Shared {
         let empty = returned.try_recv().unwrap_or_else(|_| Box::new(Interval::new(self.phases.len())));
         let full = std::mem::replace(interval, empty);
         let thread = std::thread::current().id();
-        let _ = sender.send(Message::Interval { role, thread, interval: full, cpu: host::thread_cpu(), at_ns });
+        let _ = sender.send(Message::Interval { role, thread, interval: full, cpu: host::thread_cpu(), phase, at_ns });
     }
 }
