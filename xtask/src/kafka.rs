@@ -116,6 +116,8 @@ pub fn up(workspace: &Workspace, plan: &Plan) -> Result<String> {
         Some(cluster) if cluster.is_alive() => {
             cluster.ensure_is(plan)?;
             eprintln!("cluster {} is up already", plan.name);
+            // Its start may have been cut short while it waited.
+            cluster.await_running()?;
             return Ok(cluster.bootstrap());
         }
         Some(cluster) => {

@@ -166,8 +166,17 @@ impl Cluster {
         for index in 0..self.nodes.len() {
             self.start_node(assembly, index)?;
         }
+        self.await_nodes(0..self.nodes.len())
+    }
+
+    /// Waits until all nodes that run serve; at once if they do.
+    pub fn await_running(&self) -> Result<()> {
+        self.await_nodes((0..self.nodes.len()).filter(|index| self.nodes[*index].is_alive()))
+    }
+
+    fn await_nodes(&self, indices: impl Iterator<Item = usize>) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        for index in 0..self.nodes.len() {
+        for index in indices {
             self.await_service(index, deadline)?;
         }
         Ok(())
