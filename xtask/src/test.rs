@@ -32,8 +32,33 @@ impl AddAssign for Counts {
 pub fn run(workspace: &Workspace) -> Result<ExitCode> {
     let start = Instant::now();
     let mut counts = Counts::default();
-    counts += counted("the workspace's tests", workspace_tests(workspace));
-    counts += counted("the interop tests", interop_tests(workspace));
+    let mut count = |what: &str, outcome: Result<Counts>| {
+        counts += outcome.unwrap_or_else(|error| {
+            eprintln!("{what}: {error:#}");
+            Counts { passed: 0, failed: 1 }
+        });
+    };
+    count("the workspace's tests", workspace_tests(workspace));
+    match prepare_interop(workspace) {
+        Ok(()) => {
+            // A tool waits for its JVM most of the time; a run with a rate to keep wants the machine for itself.
+            let tools = run_counting(&mut interop(
+                workspace,
+                &["--skip", "run::", "--skip", "broker_killed::"],
+                2,
+            ));
+            count("Kafka's tools and kcat", tools);
+            count(
+                "runs on real Kafka",
+                on_real_kafka(workspace, &mut interop(workspace, &["run::"], 1)),
+            );
+            count(
+                "a broker killed",
+                run_counting(&mut interop(workspace, &["broker_killed::"], 1)),
+            );
+        }
+        Err(error) => count("the interop tests", Err(error)),
+    }
     let summary = format!("{} passed, {} failed", counts.passed, counts.failed);
     eprintln!("took {}", status::for_people(start.elapsed()));
     status::record(
@@ -51,45 +76,39 @@ pub fn run(workspace: &Workspace) -> Result<ExitCode> {
     })
 }
 
-fn counted(what: &str, outcome: Result<Counts>) -> Counts {
-    outcome.unwrap_or_else(|error| {
-        eprintln!("{what}: {error:#}");
-        Counts { passed: 0, failed: 1 }
-    })
-}
-
 fn workspace_tests(workspace: &Workspace) -> Result<Counts> {
-    let mut command = workspace.cargo();
-    command.args(["test", "--workspace", "--no-fail-fast"]);
-    run_counting(&mut command)
+    run_counting(workspace.cargo().args(["test", "--workspace", "--no-fail-fast"]))
 }
 
-fn interop_tests(workspace: &Workspace) -> Result<Counts> {
+/// The release binary, and the programs that it is tested with.
+fn prepare_interop(workspace: &Workspace) -> Result<()> {
     eprintln!("building the release binary");
     let built = workspace
         .cargo()
         .args(["build", "--release", "--package", "cli"])
         .status()?;
     ensure!(built.success(), "the release binary cannot be built");
+    debian::java()?;
     debian::kcat()?;
-    let interop = |filter: &[&str], threads: &str| {
-        let mut command = workspace.cargo();
-        command
-            .args(["test", "--package", "xtask", "--test", "interop", "--"])
-            .args(filter);
-        command.args(["--test-threads", threads]);
-        command.env(
-            "PLIMSOLL_TEST_BINARY",
-            workspace.target().join("release/plimsoll"),
-        );
-        command
-    };
-    // A tool waits for its JVM most of the time; a run with a rate to keep wants the machine for itself.
-    let with_kafka: [&str; 2] = ["run::", "broker_killed::"];
-    let mut counts = run_counting(&mut interop(
-        &with_kafka.map(|module| ["--skip", module]).concat(),
-        "2",
-    ))?;
+    Ok(())
+}
+
+/// The interop tests that the filter leaves, so many at a time.
+fn interop(workspace: &Workspace, filter: &[&str], threads: u32) -> Command {
+    let mut command = workspace.cargo();
+    command
+        .args(["test", "--package", "xtask", "--test", "interop", "--"])
+        .args(filter);
+    command.args(["--test-threads", &threads.to_string()]);
+    command.env(
+        "PLIMSOLL_TEST_BINARY",
+        workspace.target().join("release/plimsoll"),
+    );
+    command
+}
+
+/// Runs tests while a cluster of three brokers is up.
+fn on_real_kafka(workspace: &Workspace, tests: &mut Command) -> Result<Counts> {
     // A cluster that an interrupted run has left would not be fresh.
     kafka::down(workspace, CLUSTER)?;
     let plan = kafka::Plan {
@@ -100,11 +119,9 @@ fn interop_tests(workspace: &Workspace) -> Result<Counts> {
     };
     eprintln!("starting Apache Kafka {}", plan.version);
     let bootstrap = kafka::up(workspace, &plan)?;
-    let on_kafka = run_counting(interop(&["run::"], "1").env("PLIMSOLL_TEST_KAFKA", bootstrap));
+    let counts = run_counting(tests.env("PLIMSOLL_TEST_KAFKA", bootstrap));
     kafka::down(workspace, CLUSTER)?;
-    counts += on_kafka?;
-    counts += run_counting(&mut interop(&["broker_killed::"], "1"))?;
-    Ok(counts)
+    counts
 }
 
 /// Runs `cargo test …`, shows its output as it comes, and adds up what its test binaries say of themselves.

@@ -190,13 +190,11 @@ pub fn free_ports(count: usize) -> Result<Vec<u16>> {
 /// The last lines of the log in `directory`, for an error message.
 pub fn log_tail(directory: &Path) -> String {
     const LINES: usize = 25;
-    let path = directory.join(LOG);
-    let text = fs::read(&path).unwrap_or_default();
+    let text = fs::read(directory.join(LOG)).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines: Vec<&str> = text.lines().collect();
     format!(
-        "{}, its end:\n{}",
-        path.display(),
+        "its log ends:\n{}",
         lines[lines.len().saturating_sub(LINES)..].join("\n")
     )
 }
