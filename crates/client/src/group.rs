@@ -1245,3 +1245,57 @@ pub fn assign_ranges(partitions: &BTreeMap<String, u32>, members: &[Subscriber])
     }
     assignments
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subscriber(member_id: &str, name: Option<&str>, topics: &[&str]) -> Subscriber {
+        Subscriber {
+            member_id: member_id.to_owned(),
+            group_instance_id: name.map(str::to_owned),
+            topics: topics.iter().map(|&topic| topic.to_owned()).collect(),
+        }
+    }
+
+    /// The assignment in words: `member topic[partitions] …`, members by id.
+    fn check(partitions: &[(&str, u32)], members: &[Subscriber], expected: &[&str]) {
+        let counts = partitions.iter().map(|&(topic, count)| (topic.to_owned(), count)).collect();
+        let found: Vec<String> = assign_ranges(&counts, members)
+            .into_iter()
+            .map(|(member, topics)| {
+                let topics: Vec<String> =
+                    topics.into_iter().map(|(topic, range)| format!(" {topic}{range:?}")).collect();
+                format!("{member}{}", topics.concat())
+            })
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_topic_is_cut_into_ranges_and_the_first_members_get_one_more() {
+        let members = [subscriber("c", None, &["t"]), subscriber("a", None, &["t"]), subscriber("b", None, &["t"])];
+        check(&[("t", 10)], &members, &["a t[0, 1, 2, 3]", "b t[4, 5, 6]", "c t[7, 8, 9]"]);
+        check(&[("t", 12)], &members, &["a t[0, 1, 2, 3]", "b t[4, 5, 6, 7]", "c t[8, 9, 10, 11]"]);
+        check(&[("t", 2)], &members, &["a t[0]", "b t[1]", "c"]);
+        check(&[("t", 0)], &members, &["a", "b", "c"]);
+    }
+
+    #[test]
+    fn topics_are_cut_each_by_itself_among_their_own_subscribers() {
+        let members = [subscriber("a", None, &["t", "u"]), subscriber("b", None, &["t", "u"])];
+        check(&[("t", 3), ("u", 3)], &members, &["a t[0, 1] u[0, 1]", "b t[2] u[2]"]);
+        let members = [subscriber("a", None, &["t"]), subscriber("b", None, &["t", "u"]), subscriber("c", None, &["u"])];
+        check(&[("t", 3), ("u", 2)], &members, &["a t[0, 1]", "b t[2] u[0]", "c u[1]"]);
+    }
+
+    #[test]
+    fn static_members_come_first_by_their_names() {
+        let members = [
+            subscriber("a", None, &["t"]),
+            subscriber("z", Some("1"), &["t"]),
+            subscriber("y", Some("2"), &["t"]),
+        ];
+        check(&[("t", 4)], &members, &["a t[3]", "y t[2]", "z t[0, 1]"]);
+    }
+}

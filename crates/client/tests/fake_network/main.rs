@@ -1,0 +1,6 @@
+//! The state machines of group and consumer on a network and a clock that exist only here: each request that they send is
+//! looked at, and each answer is made up.
+
+mod consumer;
+mod group;
+mod network;

@@ -1,0 +1,6 @@
+//! The client over real sockets, against the embedded brokers and against listeners that are none.
+
+mod admin;
+mod consumer;
+mod stage;
+mod unreachable;
