@@ -47,10 +47,23 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     ];
     match cargo_deny(workspace, arguments.deny)? {
         Some(program) => {
-            let mut deny = Command::new(program);
-            deny.args(["--log-level", "warn", "check"])
-                .current_dir(workspace.root());
-            checks.push(("cargo-deny", deny));
+            let deny = |arguments: &[&str]| {
+                let mut command = Command::new(&program);
+                command
+                    .args(["--log-level", "warn"])
+                    .args(arguments)
+                    .current_dir(workspace.root());
+                command
+            };
+            checks.push((
+                "licences, bans and sources",
+                deny(&["check", "licenses", "bans", "sources"]),
+            ));
+            if deny(&["fetch", "db"]).output()?.status.success() {
+                checks.push(("advisories", deny(&["check", "--disable-fetch", "advisories"])));
+            } else {
+                eprintln!("the advisory database cannot be reached: advisories are not checked");
+            }
         }
         None => eprintln!(
             "cargo-deny is not installed: licences and advisories are not checked (--deny installs it)"
