@@ -43,7 +43,7 @@ impl Pool {
     pub(crate) fn take(self: &Arc<Self>, at_least_bytes: usize) -> Arc<Buffer> {
         let wanted = size_class(at_least_bytes);
         let bytes = self
-            .from_shelf(wanted)
+            .take_from_shelf(wanted)
             .unwrap_or_else(|| vec![0; wanted].into_boxed_slice());
         self.in_use_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         Arc::new(Buffer {
@@ -69,7 +69,7 @@ impl Pool {
         self.in_use_bytes.load(Ordering::Relaxed)
     }
 
-    fn from_shelf(&self, wanted: usize) -> Option<Box<[u8]>> {
+    fn take_from_shelf(&self, wanted: usize) -> Option<Box<[u8]>> {
         let mut shelf = self.shelf();
         // A somewhat larger one will do; a much larger one would be charged for nothing.
         let size = *shelf.by_size.range(wanted..=wanted + wanted / 4).next()?.0;

@@ -376,8 +376,6 @@ impl Cluster {
                 .offsets_mut()
                 .retain(|(name, _), _| *name != topic.name);
         }
-        self.groups
-            .retain(|_, slot| slot.armed_at.is_some() || !slot.group.is_void());
         for partition in topic.partitions {
             for id in partition
                 .waiting_fetches
@@ -654,7 +652,7 @@ impl Cluster {
             }
             self.timers.insert((next, Timer::Group(name.to_owned())));
         }
-        if next.is_none() && slot.group.is_void() {
+        if slot.group.is_untouched() {
             self.delete_group(name);
         }
         for (to, joined) in replies.joined {

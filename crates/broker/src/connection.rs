@@ -89,7 +89,7 @@ impl Connection {
     ///
     /// # Errors
     /// If what comes is not a frame.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<(Arc<Buffer>, Range<usize>)>, FrameError> {
+    pub(crate) fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
         if self.is_waiting || self.output.unsent_bytes > MOST_UNSENT_BYTES {
             return Ok(None);
         }
@@ -114,6 +114,9 @@ impl Connection {
         matches!(self.stream.peek(&mut [0]), Ok(0))
     }
 }
+
+/// Where a whole request lies, without its length field.
+pub(crate) type Request = (Arc<Buffer>, Range<usize>);
 
 /// A length that no frame can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,7 +217,7 @@ impl Input {
         next
     }
 
-    fn next_frame(&mut self) -> Result<Option<(Arc<Buffer>, Range<usize>)>, FrameError> {
+    fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
         let Some(frame_bytes) = self.begun_frame_bytes() else {
             return Ok(None);
         };

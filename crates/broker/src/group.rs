@@ -164,6 +164,7 @@ pub(crate) struct Group {
     /// How long an empty group gathers (group.initial.rebalance.delay.ms).
     initial_delay_ns: u64,
     offsets: BTreeMap<(String, i32), CommittedOffset>,
+    is_touched: bool,
 }
 
 impl Group {
@@ -182,6 +183,7 @@ impl Group {
             sync_deadline: None,
             initial_delay_ns,
             offsets: BTreeMap::new(),
+            is_touched: false,
         }
     }
 
@@ -209,12 +211,14 @@ impl Group {
     }
 
     pub(crate) fn offsets_mut(&mut self) -> &mut BTreeMap<(String, i32), CommittedOffset> {
+        self.is_touched = true;
         &mut self.offsets
     }
 
-    /// Whether nothing would be lost if it were forgotten.
-    pub(crate) fn is_void(&self) -> bool {
-        self.state == GroupState::Empty && self.offsets.is_empty() && self.pending.is_empty()
+    /// Whether nobody has ever joined it or committed to it. Other groups stay until they are deleted, as a client that
+    /// has emptied one expects it.
+    pub(crate) fn is_untouched(&self) -> bool {
+        !self.is_touched && self.pending.is_empty()
     }
 
     /// When [`Group::tick`] is next needed.
@@ -277,14 +281,13 @@ impl Group {
 
     /// A member joins, or joins again.
     pub(crate) fn join(&mut self, now: u64, to: ReplyTo, join: Join, replies: &mut Replies) {
-        let refused = match self.admit(now, to, join, replies) {
-            Ok(()) => return,
-            Err(refused) => refused,
-        };
-        replies.joined.push((to, refused));
+        if let Some(refused) = self.admit(now, to, join, replies) {
+            replies.joined.push((to, refused));
+        }
     }
 
-    fn admit(&mut self, now: u64, to: ReplyTo, join: Join, replies: &mut Replies) -> Result<(), Joined> {
+    /// Lets a member in, unless there is a reason not to; the refusal is given back then.
+    fn admit(&mut self, now: u64, to: ReplyTo, join: Join, replies: &mut Replies) -> Option<Joined> {
         let refuse = |error, member_id: &str| Joined {
             error,
             generation: -1,
@@ -292,20 +295,20 @@ impl Group {
             ..Joined::default()
         };
         if !self.accepts(&join) {
-            return Err(refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, &join.member_id));
+            return Some(refuse(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, &join.member_id));
         }
         if let Some(instance_id) = &join.instance_id {
             match self.instances.get(instance_id) {
                 Some(known) if join.member_id.is_empty() => {
                     let known = known.clone();
                     self.replace_static(now, to, join, &known, replies);
-                    return Ok(());
+                    return None;
                 }
                 Some(known) if *known != join.member_id => {
-                    return Err(refuse(ErrorCode::FENCED_INSTANCE_ID, &join.member_id));
+                    return Some(refuse(ErrorCode::FENCED_INSTANCE_ID, &join.member_id));
                 }
                 None if !join.member_id.is_empty() => {
-                    return Err(refuse(ErrorCode::UNKNOWN_MEMBER_ID, &join.member_id));
+                    return Some(refuse(ErrorCode::UNKNOWN_MEMBER_ID, &join.member_id));
                 }
                 _ => {}
             }
@@ -315,20 +318,20 @@ impl Group {
             if join.instance_id.is_none() && join.can_rejoin_with_id {
                 self.pending
                     .insert(member_id.clone(), now.saturating_add(join.session_timeout_ns));
-                return Err(refuse(ErrorCode::MEMBER_ID_REQUIRED, &member_id));
+                return Some(refuse(ErrorCode::MEMBER_ID_REQUIRED, &member_id));
             }
             self.add(now, to, member_id, join, replies);
-            return Ok(());
+            return None;
         }
         if self.pending.remove(&join.member_id).is_some() {
             self.add(now, to, join.member_id.clone(), join, replies);
-            return Ok(());
+            return None;
         }
         if !self.members.contains_key(&join.member_id) {
-            return Err(refuse(ErrorCode::UNKNOWN_MEMBER_ID, &join.member_id));
+            return Some(refuse(ErrorCode::UNKNOWN_MEMBER_ID, &join.member_id));
         }
         self.join_again(now, to, join, replies);
-        Ok(())
+        None
     }
 
     /// Whether everyone could agree with what the join offers.
@@ -354,6 +357,7 @@ impl Group {
     }
 
     fn add(&mut self, now: u64, to: ReplyTo, member_id: String, join: Join, replies: &mut Replies) {
+        self.is_touched = true;
         if self.members.is_empty() {
             self.protocol_type = Some(join.protocol_type.clone());
         }

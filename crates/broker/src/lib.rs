@@ -14,6 +14,8 @@ mod answer;
 mod api;
 mod buffer;
 mod cluster;
+#[cfg(test)]
+mod cluster_tests;
 mod config;
 mod connection;
 mod group;

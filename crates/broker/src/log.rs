@@ -118,7 +118,7 @@ impl Entry {
                     .then_some((self.base_offset, batch.max_timestamp_ms()));
             }
             let mut scratch = Vec::new();
-            let found = batch
+            batch
                 .records(&mut scratch, DECODED_LIMIT_BYTES)
                 .ok()?
                 .map_while(Result::ok)
@@ -128,8 +128,7 @@ impl Entry {
                         .saturating_add(record.timestamp_delta_ms);
                     wanted(timestamp_ms)
                         .then_some((self.base_offset + i64::from(record.offset_delta), timestamp_ms))
-                });
-            found
+                })
         })
     }
 }

@@ -97,8 +97,10 @@ fn describe(cluster: &Cluster, topic: &Topic, from: usize, most: usize) -> Vec<R
             leader_epoch: partition.leader_epoch(),
             replica_nodes: partition.replicas().collect(),
             isr_nodes: partition.in_sync().collect(),
+            // Clients take a null list for a fault.
+            eligible_leader_replicas: Some(Vec::new()),
+            last_known_elr: Some(Vec::new()),
             offline_replicas: offline(cluster, partition),
-            ..ResponsePartition::default()
         })
         .collect()
 }
