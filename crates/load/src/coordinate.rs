@@ -703,7 +703,7 @@ impl Run {
             keep(sink_error, sink.take(LoadEvent::Series(&text)));
         }
         for rate in &mut self.gathered.rates {
-            rate.close_before(u64::MAX);
+            rate.close_before(now_ns.saturating_sub(self.gathered.start_ns));
         }
         if let Some(observer) = self.observer.take() {
             self.gathered.confirmed = observer.end(self.edges_asked);

@@ -394,6 +394,10 @@ impl Thread<'_> {
             if !by_time && !by_count {
                 return;
             }
+            if by_time && unit.part.share.is_some() {
+                self.append_last(index, start_ns, now_ns);
+            }
+            let unit = &mut self.units[index];
             if let (Some(share), Some(ends_ns)) = (&unit.part.share, ends_ns) {
                 let left = range.end.saturating_sub(unit.next);
                 if left > 0 {
@@ -413,6 +417,19 @@ impl Thread<'_> {
                 let phase = unit.phase;
                 self.shared.enter_counted_phase(phase);
             }
+        }
+    }
+
+    /// What fell due just before the phase's end, when only this thread's own waking was late, is still sent.
+    fn append_last(&mut self, index: usize, start_ns: u64, now_ns: u64) {
+        loop {
+            let unit = &self.units[index];
+            let (Some(share), range) = (&unit.part.share, &unit.part.phases[unit.phase]) else { return };
+            let late = share.due_ns(unit.next) + LATE_NS < now_ns - start_ns;
+            if unit.next >= range.end || late || unit.blocked_since_ns.is_some() {
+                return;
+            }
+            self.append_due(index, start_ns, now_ns);
         }
     }
 
@@ -586,7 +603,6 @@ impl Thread<'_> {
                 if shared.partitions_in_all <= MOST_PARTITION_HISTOGRAMS {
                     partition.service.get_or_insert_with(Box::default).record_n(service_ns, 1);
                 }
-                sheet.histogram(Metric::Service).record_n(service_ns, count);
                 if let Some(broker) = finished.broker {
                     let broker = sheet.brokers.entry(broker).or_default();
                     broker.service.record_n(service_ns, 1);
@@ -619,6 +635,9 @@ impl Thread<'_> {
                     sheet.payload_bytes += records * record_bytes;
                     if let Some(written_ns) = finished.written_ns {
                         sheet.histogram(Metric::Queue).record_n(written_ns.saturating_sub(run.appended_ns), records);
+                        if matches!(finished.outcome, Outcome::Acknowledged { .. }) {
+                            sheet.histogram(Metric::Service).record_n(ended_ns.saturating_sub(written_ns), records);
+                        }
                     }
                 }
                 if let Some(share) = &unit.part.share {

@@ -1,0 +1,173 @@
+//! Whole loads against the embedded broker in this process.
+
+use client::clock::RunClock;
+use load::plan::{Ended, Interrupt, LoadError, LoadEvent, LoadPlan, StartFrom};
+use model::result::{Metric, PhaseName, RunResult, State};
+use model::target::TargetDraft;
+use model::workload::WorkloadDraft;
+use std::time::Duration;
+
+/// Three brokers for one test.
+fn brokers() -> broker::Handle {
+    broker::start(broker::Config { brokers: 3, ..broker::Config::default() }).expect("loopback has free ports")
+}
+
+/// A plan of the standard workload with those keys and properties.
+fn plan(bootstrap: &str, keys: &[&str], properties: &[&str]) -> LoadPlan {
+    let mut workload = WorkloadDraft::standard();
+    for key in keys {
+        workload.apply_override(key);
+    }
+    let mut target = TargetDraft::new();
+    target.set_bootstrap_servers(bootstrap, "--bootstrap-server");
+    target.set_replication_factor("3", "--replication-factor");
+    for property in properties {
+        target.set_property(property, "-X");
+    }
+    LoadPlan {
+        run_id: 0x1234_5678_9abc_def0 ^ std::process::id() as u64,
+        workload: workload.resolve().expect("the workload is sound").0,
+        target: target.resolve().expect("the target is sound").0,
+        payload_file: None,
+        keep: false,
+        force: false,
+        from: StartFrom::Latest,
+        drain_timeout: Duration::from_secs(10),
+        threads: None,
+        embedded: false,
+        command: vec!["plimsoll".to_owned(), "run".to_owned()],
+        reproduce: None,
+    }
+}
+
+fn run(plan: LoadPlan) -> Result<Ended, LoadError> {
+    let mut sink = |_: LoadEvent<'_>| Ok(());
+    load::run(plan, RunClock::start(), &Interrupt::new(), &mut sink)
+}
+
+fn check_whole(result: &RunResult, due: Option<u64>, subscriptions: u64) {
+    let totals = &result.whole_run;
+    assert_eq!(result.status.state, State::Complete, "{:?}", result.status);
+    assert_eq!(totals.due_count, due);
+    let failed = totals.refused_count + totals.unknown_count + totals.unfinished_count;
+    let acknowledged = totals.acknowledged_count.unwrap();
+    assert_eq!(totals.sent_count, acknowledged + failed);
+    if let Some(due) = due {
+        assert_eq!(due, totals.unsent_count.unwrap() + totals.sent_count);
+    }
+    assert_eq!(failed, 0, "{:?}", result.errors);
+    assert_eq!(totals.confirmed_count, Some(acknowledged));
+    let consumed: u64 = totals.consumed.iter().map(|consumed| consumed.records_count).sum();
+    assert_eq!(consumed, acknowledged * subscriptions);
+    let found = totals.verification.unwrap();
+    assert!(!found.found_damage() && found.foreign_count == 0, "{found:?}");
+    assert_eq!(found.checked_count, consumed);
+}
+
+#[test]
+fn every_record_of_an_open_loop_is_accounted_for() {
+    let brokers = brokers();
+    let keys = [
+        "topics=2",
+        "partitionsPerTopic=4",
+        "messageSize=200",
+        "producerRate=20000",
+        "producersPerTopic=2",
+        "subscriptionsPerTopic=2",
+        "consumerPerSubscription=2",
+        "warmupDuration=1s",
+        "testDuration=2s",
+    ];
+    let ended = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap();
+    let result = ended.result;
+    check_whole(&result, Some(60_000), 2);
+    assert_eq!(result.whole_run.unsent_count, Some(0));
+    let measured = result.measured().unwrap();
+    assert_eq!(measured.totals.as_ref().unwrap().due_count, Some(40_000));
+    assert!(measured.short);
+    for metric in [Metric::Response, Metric::EndToEnd, Metric::ScheduleLag] {
+        assert_eq!(measured.latency(metric).unwrap().count, if metric == Metric::EndToEnd { 80_000 } else { 40_000 });
+    }
+    assert_eq!(measured.latency(Metric::Service).unwrap().count, 40_000);
+    let names: Vec<PhaseName> = result.phases.iter().map(|phase| phase.name).collect();
+    assert_eq!(names, [PhaseName::Prepare, PhaseName::WarmUp, PhaseName::Measure, PhaseName::Stop]);
+    let mut admin = client::admin::Admin::connect(
+        &plan(&brokers.bootstrap(), &[], &[]).target.admin.config,
+        RunClock::start(),
+        Duration::from_secs(5),
+    )
+    .unwrap();
+    let left: Vec<String> = admin.topics(None).unwrap().into_keys().filter(|name| name.contains("plimsoll")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn rate_max_sends_as_many_records_as_asked() {
+    let brokers = brokers();
+    let keys = ["producerRate=max", "testRecords=300000", "messageSize=100", "warmupRecords=10000"];
+    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=1", "batch.size=65536"])).unwrap().result;
+    check_whole(&result, None, 1);
+    assert_eq!(result.whole_run.sent_count, 310_000);
+    let measured = result.measured().unwrap();
+    assert_eq!(measured.totals.as_ref().unwrap().sent_count, 300_000);
+    assert!(measured.latency(Metric::Response).is_none());
+    assert!(measured.latency(Metric::Queue).is_some() && measured.latency(Metric::Service).is_some());
+}
+
+#[test]
+fn keyed_compressed_and_header_stamped_records_are_verified_too() {
+    let brokers = brokers();
+    let keys = [
+        "keyDistributor=KEY_ROUND_ROBIN",
+        "partitionsPerTopic=10",
+        "stamp=header",
+        "messageSize=20",
+        "producerRate=5000",
+        "testDuration=2s",
+        "warmupDuration=0s",
+    ];
+    for codec in ["zstd", "lz4", "snappy", "gzip"] {
+        let property = format!("compression.type={codec}");
+        let result = run(plan(&brokers.bootstrap(), &keys, &[&property])).unwrap().result;
+        check_whole(&result, Some(10_000), 1);
+        assert_eq!(result.skew.unwrap().used_partitions_count, 10);
+    }
+}
+
+#[test]
+fn records_without_room_for_a_stamp_are_timed_by_their_offsets() {
+    let brokers = brokers();
+    let keys = ["messageSize=10", "producerRate=20000", "testDuration=2s", "warmupDuration=0s"];
+    let result = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap().result;
+    assert_eq!(result.whole_run.verification, None);
+    assert_eq!(result.whole_run.consumed[0].records_count, 40_000);
+    assert_eq!(result.measured().unwrap().latency(Metric::EndToEnd).unwrap().count, 40_000);
+}
+
+#[test]
+fn acks_0_says_what_was_written_and_nothing_of_latency() {
+    let brokers = brokers();
+    let keys = ["producerRate=10000", "testDuration=1s", "warmupDuration=0s"];
+    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=0"])).unwrap().result;
+    let totals = &result.whole_run;
+    assert_eq!((totals.acknowledged_count, totals.written_count, totals.confirmed_count), (None, Some(10_000), Some(10_000)));
+    let measured = result.measured().unwrap();
+    assert!(measured.latency(Metric::Response).is_none() && measured.latency(Metric::Service).is_none());
+}
+
+#[test]
+fn what_does_not_fit_ends_before_the_load_and_leaves_nothing() {
+    let brokers = brokers();
+    let bootstrap = brokers.bootstrap();
+    let message = |keys: &[&str], properties: &[&str]| run(plan(&bootstrap, keys, properties)).unwrap_err().to_string();
+    let told = message(&["messageSize=2000000"], &[]);
+    assert!(told.contains("max.request.size"), "{told}");
+    let told = message(&["messageSize=2000000", "producerRate=10", "testDuration=1s"], &["max.request.size=5000000"]);
+    assert!(told.contains("max.message.bytes"), "{told}");
+    let told = message(&["topicNames=nowhere", "existingTopics=true"], &[]);
+    assert!(told.contains("nowhere"), "{told}");
+    let mut too_many = plan(&bootstrap, &[], &[]);
+    too_many.target.replication_factor = Some(5);
+    let told = run(too_many).unwrap_err().to_string();
+    assert!(told.contains('5') && told.contains('3'), "{told}");
+}
