@@ -203,6 +203,8 @@ struct Partition {
     high_watermark: Option<i64>,
     leader: Option<i32>,
     leader_epoch: i32,
+    /// The leader has refused, and metadata has not come since.
+    is_leader_doubted: bool,
     /// A near replica to read from, and until when (KIP-392).
     replica: Option<(i32, u64)>,
     retry_at_ns: u64,
@@ -219,11 +221,15 @@ impl Partition {
         (self.topic.to_string(), self.index)
     }
 
+    fn believed_leader(&self) -> Option<i32> {
+        self.leader.filter(|_| !self.is_leader_doubted)
+    }
+
     /// Whom to fetch from.
     fn source(&self, now_ns: u64) -> Option<i32> {
         match self.replica {
             Some((replica, until_ns)) if now_ns < until_ns => Some(replica),
-            _ => self.leader,
+            _ => self.believed_leader(),
         }
     }
 }
@@ -555,7 +561,7 @@ impl Consumer {
                 return;
             }
         }
-        if now_ns < self.look_ns {
+        if now_ns < self.look_ns || (self.has_failed && !self.is_leaving) {
             return;
         }
         let mut look_ns = u64::MAX;
@@ -713,6 +719,7 @@ impl Consumer {
                 high_watermark: None,
                 leader: None,
                 leader_epoch: -1,
+                is_leader_doubted: false,
                 replica: None,
                 retry_at_ns: 0,
                 failures: 0,
@@ -1004,6 +1011,7 @@ impl Consumer {
             let Some(topic) = metadata.topics.get(&*partition.topic) else {
                 continue;
             };
+            partition.is_leader_doubted = false;
             let found = topic
                 .partitions
                 .binary_search_by_key(&partition.index, |known| known.index);
@@ -1093,7 +1101,7 @@ impl Consumer {
             }
             if now_ns < partition.retry_at_ns {
                 look_ns = look_ns.min(partition.retry_at_ns);
-            } else if let Some(leader) = partition.leader {
+            } else if let Some(leader) = partition.believed_leader() {
                 by_leader.entry(leader).or_default().push(place);
             } else {
                 look_ns = look_ns.min(now_ns + LOOK_NS);
@@ -1179,6 +1187,7 @@ impl Consumer {
                     }
                     error => {
                         if error.refreshes_metadata() {
+                            self.partitions[place].is_leader_doubted = true;
                             self.cluster.want_metadata();
                         }
                         self.seek_again(place, now_ns);
@@ -1480,7 +1489,10 @@ impl Consumer {
                         partition.leader = Some(leader);
                         partition.leader_epoch = epoch;
                     }
-                    _ => self.back_off(place, at_ns),
+                    _ => {
+                        partition.is_leader_doubted = error.refreshes_metadata();
+                        self.back_off(place, at_ns);
+                    }
                 }
                 self.cluster.want_metadata();
             }

@@ -289,9 +289,7 @@ impl Group {
         }
         if matches!(self.state, State::Joining | State::Syncing) {
             // The coordinator reads nothing of this connection before it has answered the request that waits there.
-            self.cluster.close(now_ns);
-            self.drop_connection_events();
-            self.coordinator_is_lost(now_ns);
+            self.hang_up(now_ns);
         }
         self.epoch += 1;
         self.state = State::Leaving {
@@ -329,6 +327,13 @@ impl Group {
                 .unwrap_or(u64::MAX)
                 .max(now_ns + 1_000_000),
         )
+    }
+
+    /// Closes all connections, and takes up again what was on its way on them.
+    fn hang_up(&mut self, now_ns: u64) {
+        self.cluster.close(now_ns);
+        self.take_events(now_ns, &mut Vec::new());
+        self.coordinator_is_lost(now_ns);
     }
 
     fn drop_connection_events(&mut self) {
@@ -646,9 +651,9 @@ impl Group {
     fn keep_alive(&mut self, coordinator: Node, now_ns: u64) -> u64 {
         let session_ends_ns = self.alive_ns.saturating_add(self.settings.session_timeout_ns);
         if now_ns >= session_ends_ns {
-            // Whoever coordinates by now will say whether the member still counts.
+            // Whoever coordinates by now will say whether the member still counts; a connection that is stuck would not.
             self.alive_ns = now_ns;
-            self.coordinator_is_lost(now_ns);
+            self.hang_up(now_ns);
             return now_ns + 1_000_000;
         }
         if self.has_to_assign_anew(now_ns) {
@@ -1260,12 +1265,17 @@ mod tests {
 
     /// The assignment in words: `member topic[partitions] …`, members by id.
     fn check(partitions: &[(&str, u32)], members: &[Subscriber], expected: &[&str]) {
-        let counts = partitions.iter().map(|&(topic, count)| (topic.to_owned(), count)).collect();
+        let counts = partitions
+            .iter()
+            .map(|&(topic, count)| (topic.to_owned(), count))
+            .collect();
         let found: Vec<String> = assign_ranges(&counts, members)
             .into_iter()
             .map(|(member, topics)| {
-                let topics: Vec<String> =
-                    topics.into_iter().map(|(topic, range)| format!(" {topic}{range:?}")).collect();
+                let topics: Vec<String> = topics
+                    .into_iter()
+                    .map(|(topic, range)| format!(" {topic}{range:?}"))
+                    .collect();
                 format!("{member}{}", topics.concat())
             })
             .collect();
@@ -1274,19 +1284,46 @@ mod tests {
 
     #[test]
     fn a_topic_is_cut_into_ranges_and_the_first_members_get_one_more() {
-        let members = [subscriber("c", None, &["t"]), subscriber("a", None, &["t"]), subscriber("b", None, &["t"])];
-        check(&[("t", 10)], &members, &["a t[0, 1, 2, 3]", "b t[4, 5, 6]", "c t[7, 8, 9]"]);
-        check(&[("t", 12)], &members, &["a t[0, 1, 2, 3]", "b t[4, 5, 6, 7]", "c t[8, 9, 10, 11]"]);
+        let members = [
+            subscriber("c", None, &["t"]),
+            subscriber("a", None, &["t"]),
+            subscriber("b", None, &["t"]),
+        ];
+        check(
+            &[("t", 10)],
+            &members,
+            &["a t[0, 1, 2, 3]", "b t[4, 5, 6]", "c t[7, 8, 9]"],
+        );
+        check(
+            &[("t", 12)],
+            &members,
+            &["a t[0, 1, 2, 3]", "b t[4, 5, 6, 7]", "c t[8, 9, 10, 11]"],
+        );
         check(&[("t", 2)], &members, &["a t[0]", "b t[1]", "c"]);
         check(&[("t", 0)], &members, &["a", "b", "c"]);
     }
 
     #[test]
     fn topics_are_cut_each_by_itself_among_their_own_subscribers() {
-        let members = [subscriber("a", None, &["t", "u"]), subscriber("b", None, &["t", "u"])];
-        check(&[("t", 3), ("u", 3)], &members, &["a t[0, 1] u[0, 1]", "b t[2] u[2]"]);
-        let members = [subscriber("a", None, &["t"]), subscriber("b", None, &["t", "u"]), subscriber("c", None, &["u"])];
-        check(&[("t", 3), ("u", 2)], &members, &["a t[0, 1]", "b t[2] u[0]", "c u[1]"]);
+        let members = [
+            subscriber("a", None, &["t", "u"]),
+            subscriber("b", None, &["t", "u"]),
+        ];
+        check(
+            &[("t", 3), ("u", 3)],
+            &members,
+            &["a t[0, 1] u[0, 1]", "b t[2] u[2]"],
+        );
+        let members = [
+            subscriber("a", None, &["t"]),
+            subscriber("b", None, &["t", "u"]),
+            subscriber("c", None, &["u"]),
+        ];
+        check(
+            &[("t", 3), ("u", 2)],
+            &members,
+            &["a t[0, 1]", "b t[2] u[0]", "c u[1]"],
+        );
     }
 
     #[test]

@@ -24,14 +24,23 @@ struct Delivered {
 impl Deliver for Delivered {
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, _: u64) {
         assert_eq!(topic, "t");
-        self.batches.push((partition, from_offset, batch.base_offset(), batch.count()));
+        self.batches
+            .push((partition, from_offset, batch.base_offset(), batch.count()));
     }
 }
 
 /// A consumer of the first `partitions` partitions of `t`, from `start` on.
 fn consumer(properties: &[&str], partitions: i32, start: StartAt) -> Consumer {
-    let chosen = (0..partitions).map(|index| (("t".to_owned(), index), start)).collect();
-    Consumer::new(&config(properties), &Subscription::Partitions(chosen), 0, Duration::ZERO).expect("it can be made")
+    let chosen = (0..partitions)
+        .map(|index| (("t".to_owned(), index), start))
+        .collect();
+    Consumer::new(
+        &config(properties),
+        &Subscription::Partitions(chosen),
+        0,
+        Duration::ZERO,
+    )
+    .expect("it can be made")
 }
 
 fn deliver(network: &mut Network, consumer: &mut Consumer) -> Vec<(i32, i64, i64, u32)> {
@@ -43,14 +52,17 @@ fn deliver(network: &mut Network, consumer: &mut Consumer) -> Vec<(i32, i64, i64
 
 fn events(consumer: &mut Consumer) -> Vec<ConsumerEvent> {
     let told = std::iter::from_fn(|| consumer.next_event());
-    told.filter(|event| !matches!(event, ConsumerEvent::Assigned { .. })).collect()
+    told.filter(|event| !matches!(event, ConsumerEvent::Assigned { .. }))
+        .collect()
 }
 
 /// A batch of `count` records from `base_offset` on.
 fn batch(base_offset: i64, count: u32) -> Vec<u8> {
     let mut builder = BatchBuilder::new(Vec::new());
     for _ in 0..count {
-        builder.push(1000, None, 3, &RecordHeaders::default(), |out| out.extend_from_slice(b"abc"));
+        builder.push(1000, None, 3, &RecordHeaders::default(), |out| {
+            out.extend_from_slice(b"abc")
+        });
     }
     let mut compressor = Compressor::new(Codec::None, None).expect("a codec");
     let sealed = builder.seal(&mut compressor, &mut Vec::new()).expect("a batch");
@@ -71,9 +83,14 @@ fn transactional(base_offset: i64, count: u32, producer: i64) -> Vec<u8> {
 fn marker(offset: i64, producer: i64, is_commit: bool) -> Vec<u8> {
     let mut builder = BatchBuilder::new(Vec::new());
     let key = [0, 0, 0, u8::from(is_commit)];
-    builder.push(1000, Some(&key), 6, &RecordHeaders::default(), |out| out.extend_from_slice(&[0; 6]));
+    builder.push(1000, Some(&key), 6, &RecordHeaders::default(), |out| {
+        out.extend_from_slice(&[0; 6])
+    });
     let mut compressor = Compressor::new(Codec::None, None).expect("a codec");
-    let mut bytes = builder.seal(&mut compressor, &mut Vec::new()).expect("a batch").into_buffer();
+    let mut bytes = builder
+        .seal(&mut compressor, &mut Vec::new())
+        .expect("a batch")
+        .into_buffer();
     bytes[..8].copy_from_slice(&offset.to_be_bytes());
     bytes[43..51].copy_from_slice(&producer.to_be_bytes());
     bytes[22] |= (1 << 4) | (1 << 5);
@@ -97,11 +114,21 @@ struct Part {
 }
 
 fn records(index: i32, high_watermark: i64, batches: &[Vec<u8>]) -> Part {
-    Part { index, high_watermark, records: batches.concat(), ..Part::default() }
+    Part {
+        index,
+        high_watermark,
+        records: batches.concat(),
+        ..Part::default()
+    }
 }
 
 fn error(index: i32, error: ErrorCode) -> Part {
-    Part { index, error, high_watermark: -1, ..Part::default() }
+    Part {
+        index,
+        error,
+        high_watermark: -1,
+        ..Part::default()
+    }
 }
 
 fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, throttle_ms: i32, parts: &[Part]) {
@@ -120,7 +147,11 @@ fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, thrott
             records_bytes: part.records.len(),
         })
         .collect();
-    let topics = [FetchResponseTopic { name: "t", topic_id: Uuid::ZERO, partitions: &partitions }];
+    let topics = [FetchResponseTopic {
+        name: "t",
+        topic_id: Uuid::ZERO,
+        partitions: &partitions,
+    }];
     let head = FetchResponseHead {
         correlation_id: asked.correlation(),
         version: asked.version,
@@ -132,22 +163,29 @@ fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, thrott
     let (mut frame, mut cuts) = (Vec::new(), Vec::new());
     encode_fetch_response(&head, &topics, &mut frame, &mut cuts);
     let bodies = parts.iter().map(|part| part.records.as_slice());
-    let whole = wire::cuts::pieces(&frame, &cuts, bodies).collect::<Vec<_>>().concat();
+    let whole = wire::cuts::pieces(&frame, &cuts, bodies)
+        .collect::<Vec<_>>()
+        .concat();
     network.answer_raw(consumer, asked, whole);
 }
 
 fn listed(network: &mut Network, consumer: &mut Consumer, asked: &Asked, offsets: &[(i32, i64, ErrorCode)]) {
     let partitions = offsets
         .iter()
-        .map(|&(partition_index, offset, error_code)| ListOffsetsPartitionResponse {
-            partition_index,
-            offset,
-            error_code,
-            ..Default::default()
-        })
+        .map(
+            |&(partition_index, offset, error_code)| ListOffsetsPartitionResponse {
+                partition_index,
+                offset,
+                error_code,
+                ..Default::default()
+            },
+        )
         .collect();
     let response = ListOffsetsResponse {
-        topics: vec![ListOffsetsTopicResponse { name: "t".to_owned(), partitions }],
+        topics: vec![ListOffsetsTopicResponse {
+            name: "t".to_owned(),
+            partitions,
+        }],
         ..Default::default()
     };
     network.answer::<ListOffsetsRequest>(consumer, asked, &response);
@@ -157,7 +195,9 @@ fn listed(network: &mut Network, consumer: &mut Consumer, asked: &Asked, offsets
 fn wanted(asked: &Asked) -> Vec<(i32, i64)> {
     let request: FetchRequest = asked.message();
     let partitions = request.topics.iter().flat_map(|topic| &topic.partitions);
-    partitions.map(|partition| (partition.partition, partition.fetch_offset)).collect()
+    partitions
+        .map(|partition| (partition.partition, partition.fetch_offset))
+        .collect()
 }
 
 #[test]
@@ -168,20 +208,41 @@ fn the_next_fetch_goes_out_before_the_last_one_is_delivered_and_no_further() {
     let asked = network.take(ApiKey::FETCH);
     assert_eq!((asked.broker, asked.version), (1, 12));
     let request: FetchRequest = asked.message();
-    assert_eq!((request.max_wait_ms, request.min_bytes, request.max_bytes), (500, 1, 52_428_800));
+    assert_eq!(
+        (request.max_wait_ms, request.min_bytes, request.max_bytes),
+        (500, 1, 52_428_800)
+    );
     assert_eq!((request.session_id, request.session_epoch), (0, -1));
     assert_eq!(request.topics[0].partitions[0].partition_max_bytes, 1_048_576);
-    fetched(&mut network, &mut consumer, &asked, 0, &[records(0, 10, &[batch(0, 3), batch(3, 2)])]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[records(0, 10, &[batch(0, 3), batch(3, 2)])],
+    );
     let asked = network.take(ApiKey::FETCH);
     assert_eq!(wanted(&asked), [(0, 5)]);
-    fetched(&mut network, &mut consumer, &asked, 0, &[records(0, 10, &[batch(5, 5)])]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[records(0, 10, &[batch(5, 5)])],
+    );
     // Two answers wait: a third is not asked for.
     assert_eq!(network.waiting(), []);
     assert_eq!(consumer.lag(), Some(10));
-    assert_eq!(deliver(&mut network, &mut consumer), [(0, 0, 0, 3), (0, 3, 3, 2), (0, 5, 5, 5)]);
+    assert_eq!(
+        deliver(&mut network, &mut consumer),
+        [(0, 0, 0, 3), (0, 3, 3, 2), (0, 5, 5, 5)]
+    );
     assert_eq!(consumer.lag(), Some(0));
     assert_eq!(wanted(&network.take(ApiKey::FETCH)), [(0, 10)]);
-    assert_eq!((consumer.counts().fetch_requests, consumer.counts().batches), (3, 3));
+    assert_eq!(
+        (consumer.counts().fetch_requests, consumer.counts().batches),
+        (3, 3)
+    );
 }
 
 #[test]
@@ -189,24 +250,34 @@ fn each_broker_has_one_fetch_with_the_partitions_that_it_leads() {
     let mut network = Network::new().with_topic("t", 6);
     let mut consumer = consumer(&[], 6, StartAt::Offset(0));
     network.pass(&mut consumer, MS);
-    let mut asked: Vec<(i32, Vec<(i32, i64)>)> =
-        std::iter::from_fn(|| network.next_asked()).map(|asked| (asked.broker, wanted(&asked))).collect();
+    let mut asked: Vec<(i32, Vec<(i32, i64)>)> = std::iter::from_fn(|| network.next_asked())
+        .map(|asked| (asked.broker, wanted(&asked)))
+        .collect();
     asked.sort();
-    let expected = [(1, vec![(0, 0), (3, 0)]), (2, vec![(1, 0), (4, 0)]), (3, vec![(2, 0), (5, 0)])];
+    let expected = [
+        (1, vec![(0, 0), (3, 0)]),
+        (2, vec![(1, 0), (4, 0)]),
+        (3, vec![(2, 0), (5, 0)]),
+    ];
     assert_eq!(asked, expected);
 }
 
 #[test]
 fn partitions_that_have_waited_longest_come_first() {
-    let mut network = Network::new().with_topic("t", 7);
-    let mut consumer = consumer(&[], 7, StartAt::Offset(0));
+    let mut network = Network::new();
+    network.topics.insert("t".to_owned(), vec![(1, 0); 3]);
+    let mut consumer = consumer(&[], 3, StartAt::Offset(0));
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::FETCH);
-    assert_eq!(wanted(&asked), [(0, 0), (3, 0), (6, 0)]);
-    let parts = [records(0, 9, &[batch(0, 1)]), records(3, 9, &[]), records(6, 9, &[])];
+    assert_eq!(wanted(&asked), [(0, 0), (1, 0), (2, 0)]);
+    let parts = [
+        records(0, 9, &[batch(0, 1)]),
+        records(1, 9, &[]),
+        records(2, 9, &[]),
+    ];
     fetched(&mut network, &mut consumer, &asked, 0, &parts);
     let asked = network.take(ApiKey::FETCH);
-    assert_eq!(wanted(&asked), [(3, 0), (6, 0), (0, 1)]);
+    assert_eq!(wanted(&asked), [(1, 0), (2, 0), (0, 1)]);
 }
 
 #[test]
@@ -216,8 +287,17 @@ fn a_batch_may_begin_before_the_position_and_the_last_may_be_cut() {
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::FETCH);
     let cut = batch(16, 4)[..80].to_vec();
-    fetched(&mut network, &mut consumer, &asked, 0, &[records(0, 20, &[batch(8, 2), batch(10, 5), batch(15, 1), cut])]);
-    assert_eq!(deliver(&mut network, &mut consumer), [(0, 12, 10, 5), (0, 15, 15, 1)]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[records(0, 20, &[batch(8, 2), batch(10, 5), batch(15, 1), cut])],
+    );
+    assert_eq!(
+        deliver(&mut network, &mut consumer),
+        [(0, 12, 10, 5), (0, 15, 15, 1)]
+    );
     assert_eq!(wanted(&network.take(ApiKey::FETCH)), [(0, 16)]);
     assert_eq!(events(&mut consumer), []);
 }
@@ -241,7 +321,16 @@ fn a_batch_with_a_wrong_checksum_is_told_and_passed_over() {
             assert_eq!(told, []);
             continue;
         }
-        let [ConsumerEvent::Corrupt { partition: 0, offset: 2, next_offset: 5, error, .. }] = &told[..] else {
+        let [
+            ConsumerEvent::Corrupt {
+                partition: 0,
+                offset: 2,
+                next_offset: 5,
+                error,
+                ..
+            },
+        ] = &told[..]
+        else {
             panic!("{told:?}");
         };
         assert!(error.contains("CRC-32C"), "{error}");
@@ -258,17 +347,39 @@ fn bytes_that_are_no_batch_do_not_stop_the_consumer() {
     old[16] = 1;
     // The batch behind it says where to go on.
     let asked = network.take(ApiKey::FETCH);
-    fetched(&mut network, &mut consumer, &asked, 0, &[records(0, 9, &[old.clone(), batch(4, 2)])]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[records(0, 9, &[old.clone(), batch(4, 2)])],
+    );
     assert_eq!(deliver(&mut network, &mut consumer), [(0, 4, 4, 2)]);
     let told = events(&mut consumer);
-    assert!(matches!(told[..], [ConsumerEvent::Corrupt { offset: 0, next_offset: 4, .. }]), "{told:?}");
+    assert!(
+        matches!(
+            told[..],
+            [ConsumerEvent::Corrupt {
+                offset: 0,
+                next_offset: 4,
+                ..
+            }]
+        ),
+        "{told:?}"
+    );
     // Nothing is behind it: further on with each attempt.
     old[..8].copy_from_slice(&6i64.to_be_bytes());
     let mut positions = Vec::new();
     for _ in 0..4 {
         let asked = network.take(ApiKey::FETCH);
         positions.push(wanted(&asked)[0].1);
-        fetched(&mut network, &mut consumer, &asked, 0, &[records(0, 99, std::slice::from_ref(&old))]);
+        fetched(
+            &mut network,
+            &mut consumer,
+            &asked,
+            0,
+            &[records(0, 99, std::slice::from_ref(&old))],
+        );
         assert_eq!(deliver(&mut network, &mut consumer), []);
     }
     assert_eq!(positions, [6, 8, 12, 20]);
@@ -276,7 +387,11 @@ fn bytes_that_are_no_batch_do_not_stop_the_consumer() {
 
 #[test]
 fn leaders_are_followed_after_a_refusal() {
-    for refusal in [ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::FENCED_LEADER_EPOCH, ErrorCode::UNKNOWN_LEADER_EPOCH] {
+    for refusal in [
+        ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        ErrorCode::FENCED_LEADER_EPOCH,
+        ErrorCode::LEADER_NOT_AVAILABLE,
+    ] {
         let mut network = Network::new().with_topic("t", 1);
         let mut consumer = consumer(&["retry.backoff.ms=50"], 1, StartAt::Offset(4));
         network.pass(&mut consumer, MS);
@@ -286,7 +401,10 @@ fn leaders_are_followed_after_a_refusal() {
         network.pass_slowly(&mut consumer, 200 * MS, 5 * MS);
         let asked = network.take(ApiKey::FETCH);
         assert_eq!((asked.broker, wanted(&asked)), (2, vec![(0, 4)]));
-        assert_eq!(asked.message::<FetchRequest>().topics[0].partitions[0].current_leader_epoch, 1);
+        assert_eq!(
+            asked.message::<FetchRequest>().topics[0].partitions[0].current_leader_epoch,
+            1
+        );
         assert_eq!(events(&mut consumer), []);
     }
 }
@@ -294,13 +412,23 @@ fn leaders_are_followed_after_a_refusal() {
 #[test]
 fn a_partition_that_keeps_failing_is_asked_for_less_and_less_often() {
     let mut network = Network::new().with_topic("t", 1);
-    let mut consumer = consumer(&["retry.backoff.ms=100", "retry.backoff.max.ms=1000"], 1, StartAt::Offset(0));
+    let mut consumer = consumer(
+        &["retry.backoff.ms=100", "retry.backoff.max.ms=1000"],
+        1,
+        StartAt::Offset(0),
+    );
     network.pass(&mut consumer, MS);
     let mut at_ms = Vec::new();
     while network.now_ns < 5000 * MS {
         while let Some(asked) = network.next_asked() {
             at_ms.push(network.now_ns / MS);
-            fetched(&mut network, &mut consumer, &asked, 0, &[error(0, ErrorCode::KAFKA_STORAGE_ERROR)]);
+            fetched(
+                &mut network,
+                &mut consumer,
+                &asked,
+                0,
+                &[error(0, ErrorCode::KAFKA_STORAGE_ERROR)],
+            );
         }
         network.pass(&mut consumer, MS);
     }
@@ -327,7 +455,13 @@ fn a_position_out_of_range_goes_where_the_policy_says_and_skipped_offsets_are_co
     let mut consumer = consumer(&["auto.offset.reset=earliest"], 1, StartAt::Offset(5));
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::FETCH);
-    fetched(&mut network, &mut consumer, &asked, 0, &[error(0, ErrorCode::OFFSET_OUT_OF_RANGE)]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[error(0, ErrorCode::OFFSET_OUT_OF_RANGE)],
+    );
     let asked = network.take(ApiKey::LIST_OFFSETS);
     let request: ListOffsetsRequest = asked.read();
     assert_eq!(request.topics[0].partitions[0].timestamp, -2);
@@ -335,8 +469,22 @@ fn a_position_out_of_range_goes_where_the_policy_says_and_skipped_offsets_are_co
     listed(&mut network, &mut consumer, &asked, &[(0, 105, ErrorCode::NONE)]);
     assert_eq!(wanted(&network.take(ApiKey::FETCH)), [(0, 105)]);
     let told = events(&mut consumer);
-    assert!(matches!(told[..], [ConsumerEvent::OffsetReset { partition: 0, from: 5, to: 105, .. }]), "{told:?}");
-    assert_eq!((consumer.counts().offset_resets, consumer.counts().skipped_offsets), (1, 100));
+    assert!(
+        matches!(
+            told[..],
+            [ConsumerEvent::OffsetReset {
+                partition: 0,
+                from: 5,
+                to: 105,
+                ..
+            }]
+        ),
+        "{told:?}"
+    );
+    assert_eq!(
+        (consumer.counts().offset_resets, consumer.counts().skipped_offsets),
+        (1, 100)
+    );
 }
 
 #[test]
@@ -347,7 +495,12 @@ fn positions_are_sought_until_the_leader_tells_them() {
     let first = network.take(ApiKey::LIST_OFFSETS);
     let second = network.take(ApiKey::LIST_OFFSETS);
     assert_eq!((first.broker, second.broker), (1, 2));
-    listed(&mut network, &mut consumer, &first, &[(0, -1, ErrorCode::LEADER_NOT_AVAILABLE)]);
+    listed(
+        &mut network,
+        &mut consumer,
+        &first,
+        &[(0, -1, ErrorCode::LEADER_NOT_AVAILABLE)],
+    );
     listed(&mut network, &mut consumer, &second, &[(1, 8, ErrorCode::NONE)]);
     assert_eq!(wanted(&network.take(ApiKey::FETCH)), [(1, 8)]);
     assert!(!consumer.is_assigned_and_positioned());
@@ -355,9 +508,14 @@ fn positions_are_sought_until_the_leader_tells_them() {
     let first = network.take(ApiKey::LIST_OFFSETS);
     listed(&mut network, &mut consumer, &first, &[(0, 7, ErrorCode::NONE)]);
     assert!(consumer.is_assigned_and_positioned());
-    let positions: Vec<(TopicPartition, Option<i64>)> =
-        consumer.positions().map(|(topic, index, position)| ((topic.to_owned(), index), position)).collect();
-    assert_eq!(positions, [(("t".to_owned(), 0), Some(7)), (("t".to_owned(), 1), Some(8))]);
+    let positions: Vec<(TopicPartition, Option<i64>)> = consumer
+        .positions()
+        .map(|(topic, index, position)| ((topic.to_owned(), index), position))
+        .collect();
+    assert_eq!(
+        positions,
+        [(("t".to_owned(), 0), Some(7)), (("t".to_owned(), 1), Some(8))]
+    );
 }
 
 #[test]
@@ -366,10 +524,16 @@ fn a_timestamp_beyond_the_last_record_means_the_end() {
     let mut consumer = consumer(&[], 1, StartAt::TimestampMs(1234));
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::LIST_OFFSETS);
-    assert_eq!(asked.read::<ListOffsetsRequest>().topics[0].partitions[0].timestamp, 1234);
+    assert_eq!(
+        asked.read::<ListOffsetsRequest>().topics[0].partitions[0].timestamp,
+        1234
+    );
     listed(&mut network, &mut consumer, &asked, &[(0, -1, ErrorCode::NONE)]);
     let asked = network.take(ApiKey::LIST_OFFSETS);
-    assert_eq!(asked.read::<ListOffsetsRequest>().topics[0].partitions[0].timestamp, -1);
+    assert_eq!(
+        asked.read::<ListOffsetsRequest>().topics[0].partitions[0].timestamp,
+        -1
+    );
 }
 
 #[test]
@@ -390,8 +554,14 @@ fn a_quota_holds_the_next_fetch_back() {
 #[test]
 fn aborted_transactions_and_markers_are_left_out() {
     let aborted = vec![
-        AbortedTransaction { producer_id: 8, first_offset: 2 },
-        AbortedTransaction { producer_id: 7, first_offset: 0 },
+        AbortedTransaction {
+            producer_id: 8,
+            first_offset: 2,
+        },
+        AbortedTransaction {
+            producer_id: 7,
+            first_offset: 0,
+        },
     ];
     let batches = [
         transactional(0, 2, 7),
@@ -403,7 +573,8 @@ fn aborted_transactions_and_markers_are_left_out() {
         marker(8, 8, false),
         marker(9, 7, true),
     ];
-    let offsets = |delivered: Vec<(i32, i64, i64, u32)>| delivered.iter().map(|batch| batch.2).collect::<Vec<_>>();
+    let offsets =
+        |delivered: Vec<(i32, i64, i64, u32)>| delivered.iter().map(|batch| batch.2).collect::<Vec<_>>();
     for (property, expected) in [
         ("isolation.level=read_committed", vec![3, 5]),
         ("isolation.level=read_uncommitted", vec![0, 2, 3, 5, 7]),
@@ -412,7 +583,10 @@ fn aborted_transactions_and_markers_are_left_out() {
         let mut consumer = consumer(&[property], 1, StartAt::Offset(0));
         network.pass(&mut consumer, MS);
         let asked = network.take(ApiKey::FETCH);
-        let part = Part { aborted: aborted.clone(), ..records(0, 10, &batches) };
+        let part = Part {
+            aborted: aborted.clone(),
+            ..records(0, 10, &batches)
+        };
         fetched(&mut network, &mut consumer, &asked, 0, &[part]);
         assert_eq!(offsets(deliver(&mut network, &mut consumer)), expected);
         // Markers are passed over, so that there is no lag.
@@ -427,9 +601,20 @@ fn what_may_not_be_read_says_which_right_is_missing() {
     let mut consumer = consumer(&[], 1, StartAt::Offset(0));
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::FETCH);
-    fetched(&mut network, &mut consumer, &asked, 0, &[error(0, ErrorCode::TOPIC_AUTHORIZATION_FAILED)]);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[error(0, ErrorCode::TOPIC_AUTHORIZATION_FAILED)],
+    );
     let reason = "t: TOPIC_AUTHORIZATION_FAILED: The principal may not do this to the topic. (needed: Read on Topic \"t\")";
-    assert_eq!(events(&mut consumer), [ConsumerEvent::Failed { reason: reason.to_owned() }]);
+    assert_eq!(
+        events(&mut consumer),
+        [ConsumerEvent::Failed {
+            reason: reason.to_owned()
+        }]
+    );
     network.pass(&mut consumer, 10_000 * MS);
     assert_eq!(network.waiting(), []);
 }
@@ -437,11 +622,16 @@ fn what_may_not_be_read_says_which_right_is_missing() {
 #[test]
 fn a_topic_that_may_not_be_described_fails_at_once_and_an_unknown_one_after_a_while() {
     let mut network = Network::new();
-    network.topic_errors.insert("t".to_owned(), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
+    network
+        .topic_errors
+        .insert("t".to_owned(), ErrorCode::TOPIC_AUTHORIZATION_FAILED);
     let mut subject = consumer(&[], 1, StartAt::Offset(0));
     network.pass(&mut subject, MS);
     let told = events(&mut subject);
-    assert!(matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("Describe on Topic \"t\"")), "{told:?}");
+    assert!(
+        matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("Describe on Topic \"t\"")),
+        "{told:?}"
+    );
 
     let mut network = Network::new();
     let mut subject = consumer(&[], 1, StartAt::Offset(0));
@@ -449,7 +639,10 @@ fn a_topic_that_may_not_be_described_fails_at_once_and_an_unknown_one_after_a_wh
     assert_eq!(events(&mut subject), []);
     network.pass_slowly(&mut subject, 200 * MS, 100 * MS);
     let told = events(&mut subject);
-    assert!(matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("does not exist")), "{told:?}");
+    assert!(
+        matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("does not exist")),
+        "{told:?}"
+    );
 
     // One that appears in between is read.
     let mut network = Network::new();
@@ -471,7 +664,10 @@ fn answers_that_cannot_be_read_are_a_failure_and_no_panic() {
     frame.extend([0, 0, 0, 0]);
     network.answer_raw(&mut consumer, &asked, frame);
     let told = events(&mut consumer);
-    assert!(matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("broker 1 cannot be read")), "{told:?}");
+    assert!(
+        matches!(&told[..], [ConsumerEvent::Failed { reason }] if reason.contains("broker 1 cannot be read")),
+        "{told:?}"
+    );
 }
 
 #[test]

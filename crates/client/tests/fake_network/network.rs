@@ -10,7 +10,8 @@ use wire::header;
 use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::metadata::{
-    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+    MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+    MetadataResponseTopic,
 };
 use wire::{ApiKey, ErrorCode};
 
@@ -72,7 +73,8 @@ impl Asked {
 
     /// The request, of an API that is no [`Request`] of the control plane.
     pub fn message<M: Message>(&self) -> M {
-        header::decode_request_body(self.version, &mut wire::Reader::new(&self.body)).expect("a whole request")
+        header::decode_request_body(self.version, &mut wire::Reader::new(&self.body))
+            .expect("a whole request")
     }
 
     /// Its number.
@@ -120,7 +122,10 @@ impl Network {
 
     /// A topic whose partitions are led by brokers 1, 2, 3, 1, …
     pub fn with_topic(mut self, name: &str, partitions: i32) -> Network {
-        self.topics.insert(name.to_owned(), (0..partitions).map(|index| (index % 3 + 1, 0)).collect());
+        self.topics.insert(
+            name.to_owned(),
+            (0..partitions).map(|index| (index % 3 + 1, 0)).collect(),
+        );
         self
     }
 
@@ -132,7 +137,9 @@ impl Network {
             for action in subject.actions().drain(..).collect::<Vec<_>>() {
                 self.act(action);
             }
-            let Some((conn, event)) = self.pending.pop_front() else { return };
+            let Some((conn, event)) = self.pending.pop_front() else {
+                return;
+            };
             subject.on_net(conn, event, self.now_ns);
             subject.tick(self.now_ns);
         }
@@ -171,7 +178,10 @@ impl Network {
 
     /// Answers with a frame, length included.
     pub fn answer_raw(&mut self, subject: &mut impl Subject, asked: &Asked, frame: Vec<u8>) {
-        self.pending.push_back((asked.conn, NetEvent::Frame(Frame::from_bytes(frame[4..].to_vec()))));
+        self.pending.push_back((
+            asked.conn,
+            NetEvent::Frame(Frame::from_bytes(frame[4..].to_vec())),
+        ));
         self.pass(subject, 0);
     }
 
@@ -179,7 +189,8 @@ impl Network {
     pub fn close(&mut self, subject: &mut impl Subject, conn: ConnId) {
         self.conns.remove(&conn);
         self.asked.retain(|asked| asked.conn != conn);
-        self.pending.push_back((conn, NetEvent::Closed(client::net::CloseReason::ByPeer)));
+        self.pending
+            .push_back((conn, NetEvent::Closed(client::net::CloseReason::ByPeer)));
         self.pass(subject, 0);
     }
 
@@ -199,36 +210,64 @@ impl Network {
     }
 
     fn on_request(&mut self, conn: ConnId, request: Outgoing) {
-        let Some(&broker) = self.conns.get(&conn) else { return };
-        self.pending.push_back((conn, NetEvent::Written { correlation: request.correlation, at_ns: self.now_ns }));
+        let Some(&broker) = self.conns.get(&conn) else {
+            return;
+        };
+        self.pending.push_back((
+            conn,
+            NetEvent::Written {
+                correlation: request.correlation,
+                at_ns: self.now_ns,
+            },
+        ));
         let frame = &request.head[4..];
         let (head, reader) = header::decode_request_header(frame).expect("a request");
         let (key, version, correlation) = (head.api_key, head.api_version, head.correlation_id);
         let body = reader.rest().to_vec();
         let answer = match key {
-            ApiKey::API_VERSIONS => {
-                Some(header::encode_response::<ApiVersionsRequest>(correlation, version, &self.versions()))
-            }
+            ApiKey::API_VERSIONS => Some(header::encode_response::<ApiVersionsRequest>(
+                correlation,
+                version,
+                &self.versions(),
+            )),
             ApiKey::METADATA => {
                 self.metadata_asked += 1;
                 let request: MetadataRequest =
-                    header::decode_request_body(version, &mut wire::Reader::new(&body)).expect("a whole request");
-                Some(header::encode_response::<MetadataRequest>(correlation, version, &self.metadata(&request)))
+                    header::decode_request_body(version, &mut wire::Reader::new(&body))
+                        .expect("a whole request");
+                Some(header::encode_response::<MetadataRequest>(
+                    correlation,
+                    version,
+                    &self.metadata(&request),
+                ))
             }
             ApiKey::FIND_COORDINATOR => {
                 self.coordinator_asked += 1;
                 let request: FindCoordinatorRequest =
-                    header::decode_request_body(version, &mut wire::Reader::new(&body)).expect("a whole request");
+                    header::decode_request_body(version, &mut wire::Reader::new(&body))
+                        .expect("a whole request");
                 let response = self.found(version, request);
-                Some(header::encode_response::<FindCoordinatorRequest>(correlation, version, &response))
+                Some(header::encode_response::<FindCoordinatorRequest>(
+                    correlation,
+                    version,
+                    &response,
+                ))
             }
             _ => None,
         };
         match answer {
             Some(frame) => {
-                self.pending.push_back((conn, NetEvent::Frame(Frame::from_bytes(frame[4..].to_vec()))));
+                self.pending
+                    .push_back((conn, NetEvent::Frame(Frame::from_bytes(frame[4..].to_vec()))));
             }
-            None => self.asked.push_back(Asked { conn, broker, key, version, correlation, body }),
+            None => self.asked.push_back(Asked {
+                conn,
+                broker,
+                key,
+                version,
+                correlation,
+                body,
+            }),
         }
     }
 
@@ -241,7 +280,10 @@ impl Network {
                 max_version: self.newest.get(&api_key).copied().unwrap_or(30),
             })
             .collect();
-        ApiVersionsResponse { api_keys, ..Default::default() }
+        ApiVersionsResponse {
+            api_keys,
+            ..Default::default()
+        }
     }
 
     fn metadata(&self, request: &MetadataRequest) -> MetadataResponse {
@@ -253,45 +295,76 @@ impl Network {
                 rack: None,
             })
             .collect();
-        let names = request.topics.iter().flatten().filter_map(|topic| topic.name.clone());
+        let names = request
+            .topics
+            .iter()
+            .flatten()
+            .filter_map(|topic| topic.name.clone());
         let topics = names.map(|name| self.topic(name)).collect();
-        MetadataResponse { brokers, controller_id: 1, topics, ..Default::default() }
+        MetadataResponse {
+            brokers,
+            controller_id: 1,
+            topics,
+            ..Default::default()
+        }
     }
 
     fn topic(&self, name: String) -> MetadataResponseTopic {
-        let known = self.topics.get(&name).filter(|_| !self.topic_errors.contains_key(&name));
+        let known = self
+            .topics
+            .get(&name)
+            .filter(|_| !self.topic_errors.contains_key(&name));
         let partitions = known
             .into_iter()
             .flatten()
             .zip(0..)
-            .map(|(&(leader_id, leader_epoch), partition_index)| MetadataResponsePartition {
-                partition_index,
-                leader_id,
-                leader_epoch,
-                replica_nodes: vec![1, 2, 3],
-                isr_nodes: vec![1, 2, 3],
-                ..Default::default()
-            })
+            .map(
+                |(&(leader_id, leader_epoch), partition_index)| MetadataResponsePartition {
+                    partition_index,
+                    leader_id,
+                    leader_epoch,
+                    replica_nodes: vec![1, 2, 3],
+                    isr_nodes: vec![1, 2, 3],
+                    ..Default::default()
+                },
+            )
             .collect();
         let error_code = match (known, self.topic_errors.get(&name)) {
             (_, Some(&error)) => error,
             (None, None) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
             (Some(_), None) => ErrorCode::NONE,
         };
-        MetadataResponseTopic { name: Some(name), error_code, partitions, ..Default::default() }
+        MetadataResponseTopic {
+            name: Some(name),
+            error_code,
+            partitions,
+            ..Default::default()
+        }
     }
 
     fn found(&self, version: i16, request: FindCoordinatorRequest) -> FindCoordinatorResponse {
         let (error_code, node_id) = (self.coordinator_error, self.coordinator);
         if version < 4 {
-            return FindCoordinatorResponse { error_code, node_id, ..Default::default() };
+            return FindCoordinatorResponse {
+                error_code,
+                node_id,
+                ..Default::default()
+            };
         }
         let coordinators = request
             .coordinator_keys
             .into_iter()
-            .map(|key| Coordinator { key, error_code, node_id, ..Default::default() })
+            .map(|key| Coordinator {
+                key,
+                error_code,
+                node_id,
+                ..Default::default()
+            })
             .collect();
-        FindCoordinatorResponse { coordinators, ..Default::default() }
+        FindCoordinatorResponse {
+            coordinators,
+            ..Default::default()
+        }
     }
 }
 

@@ -7,11 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 fn partitions_of(topic: &str, count: i32, start: StartAt) -> Subscription {
-    Subscription::Partitions((0..count).map(|index| ((topic.to_owned(), index), start)).collect())
+    Subscription::Partitions(
+        (0..count)
+            .map(|index| ((topic.to_owned(), index), start))
+            .collect(),
+    )
 }
 
 fn group_of(topic: &str) -> Subscription {
-    Subscription::Group { topics: vec![topic.to_owned()] }
+    Subscription::Group {
+        topics: vec![topic.to_owned()],
+    }
 }
 
 /// Each offset of each partition was seen once, and those of a partition in order by each player.
@@ -21,9 +27,14 @@ fn assert_each_once(stage: &Stage, topic: &str, partitions: i32, from: i64, to: 
         let mut last: BTreeMap<i32, i64> = BTreeMap::new();
         for record in &player.collected.seen {
             let before = last.insert(record.partition, record.offset);
-            assert!(before.is_none_or(|before| before < record.offset), "out of order: {record:?} after {before:?}");
+            assert!(
+                before.is_none_or(|before| before < record.offset),
+                "out of order: {record:?} after {before:?}"
+            );
             assert_eq!(record.value, record.offset.to_string().into_bytes());
-            seen.entry((record.topic.clone(), record.partition)).or_default().push(record.offset);
+            seen.entry((record.topic.clone(), record.partition))
+                .or_default()
+                .push(record.offset);
         }
     }
     for index in 0..partitions {
@@ -41,7 +52,10 @@ fn partitions_of_ones_own_choice_are_read_from_the_start() {
     create(&mut admin(&brokers.bootstrap()), "t", 12, 3);
     produce(&brokers.bootstrap(), "t", 12, 0..100);
     let mut stage = Stage::new();
-    stage.add(&consumer_config(&brokers.bootstrap(), &[]), &partitions_of("t", 12, StartAt::Earliest));
+    stage.add(
+        &consumer_config(&brokers.bootstrap(), &[]),
+        &partitions_of("t", 12, StartAt::Earliest),
+    );
     stage.until("all records come", |stage| stage.seen() == 1200);
     assert_each_once(&stage, "t", 12, 0, 100);
     let consumer = &stage.players[0].consumer;
@@ -61,15 +75,27 @@ fn latest_timestamps_and_offsets_are_places_to_start_from() {
     produce(&brokers.bootstrap(), "t", 1, 0..20);
     let config = consumer_config(&brokers.bootstrap(), &[]);
     let mut stage = Stage::new();
-    for start in [StartAt::Latest, StartAt::Offset(7), StartAt::TimestampMs(0), StartAt::TimestampMs(i64::MAX)] {
+    for start in [
+        StartAt::Latest,
+        StartAt::Offset(7),
+        StartAt::TimestampMs(0),
+        StartAt::TimestampMs(i64::MAX),
+    ] {
         stage.add(&config, &partitions_of("t", 1, start));
     }
     stage.until("all have positions", |stage| {
-        stage.players.iter().all(|player| player.consumer.is_assigned_and_positioned())
+        stage
+            .players
+            .iter()
+            .all(|player| player.consumer.is_assigned_and_positioned())
     });
     produce(&brokers.bootstrap(), "t", 1, 20..30);
     stage.until("all records come", |stage| stage.seen() == 10 + 23 + 30 + 10);
-    let firsts: Vec<i64> = stage.players.iter().map(|player| player.collected.seen[0].offset).collect();
+    let firsts: Vec<i64> = stage
+        .players
+        .iter()
+        .map(|player| player.collected.seen[0].offset)
+        .collect();
     assert_eq!(firsts, [20, 7, 0, 20]);
 }
 
@@ -79,7 +105,10 @@ fn a_paused_consumer_fetches_nothing_and_then_goes_on() {
     create(&mut admin(&brokers.bootstrap()), "t", 1, 1);
     produce(&brokers.bootstrap(), "t", 1, 0..20);
     let mut stage = Stage::new();
-    stage.add(&consumer_config(&brokers.bootstrap(), &[]), &partitions_of("t", 1, StartAt::Earliest));
+    stage.add(
+        &consumer_config(&brokers.bootstrap(), &[]),
+        &partitions_of("t", 1, StartAt::Earliest),
+    );
     stage.players[0].consumer.pause();
     stage.turn_for(Duration::from_millis(300));
     assert_eq!(stage.players[0].consumer.counts().fetch_requests, 0);
@@ -94,13 +123,19 @@ fn three_members_share_twelve_partitions_and_each_record_comes_once() {
     let brokers = brokers(3);
     create(&mut admin(&brokers.bootstrap()), "t", 12, 3);
     produce(&brokers.bootstrap(), "t", 12, 0..50);
-    let config = consumer_config(&brokers.bootstrap(), &["group.id=g", "auto.commit.interval.ms=100"]);
+    let config = consumer_config(
+        &brokers.bootstrap(),
+        &["group.id=g", "auto.commit.interval.ms=100"],
+    );
     let mut stage = Stage::new();
     for _ in 0..3 {
         stage.add(&config, &group_of("t"));
     }
     stage.until("all members have four partitions", |stage| {
-        stage.players.iter().all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 4)
+        stage
+            .players
+            .iter()
+            .all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 4)
     });
     produce(&brokers.bootstrap(), "t", 12, 50..100);
     stage.until("all records come", |stage| stage.seen() == 1200);
@@ -111,13 +146,19 @@ fn three_members_share_twelve_partitions_and_each_record_comes_once() {
 fn when_a_member_leaves_the_others_take_over_where_it_stopped() {
     let brokers = brokers(2);
     create(&mut admin(&brokers.bootstrap()), "t", 12, 2);
-    let config = consumer_config(&brokers.bootstrap(), &["group.id=g", "auto.commit.interval.ms=60000"]);
+    let config = consumer_config(
+        &brokers.bootstrap(),
+        &["group.id=g", "auto.commit.interval.ms=60000"],
+    );
     let mut stage = Stage::new();
     for _ in 0..3 {
         stage.add(&config, &group_of("t"));
     }
     stage.until("all members have four partitions", |stage| {
-        stage.players.iter().all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 4)
+        stage
+            .players
+            .iter()
+            .all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 4)
     });
     produce(&brokers.bootstrap(), "t", 12, 0..40);
     stage.until("all records come", |stage| stage.seen() == 480);
@@ -132,8 +173,18 @@ fn when_a_member_leaves_the_others_take_over_where_it_stopped() {
     stage.until("the later records come", |stage| stage.seen() == 960);
     assert_each_once(&stage, "t", 12, 0, 80);
     let player = &stage.players[0];
-    assert!(player.events.iter().any(|event| matches!(event, ConsumerEvent::RebalanceStarted { .. })));
-    assert!(player.events.iter().any(|event| matches!(event, ConsumerEvent::Revoked { is_lost: false, .. })));
+    assert!(
+        player
+            .events
+            .iter()
+            .any(|event| matches!(event, ConsumerEvent::RebalanceStarted { .. }))
+    );
+    assert!(
+        player
+            .events
+            .iter()
+            .any(|event| matches!(event, ConsumerEvent::Revoked { is_lost: false, .. }))
+    );
     assert!(player.consumer.counts().rebalances >= 1);
 }
 
@@ -148,10 +199,15 @@ fn what_one_consumer_commits_the_next_begins_after() {
     stage.add(&config, &group_of("t"));
     stage.until("all records come", |stage| stage.seen() == 90);
     stage.players[0].consumer.commit();
-    stage.until("the commit is acknowledged", |stage| stage.players[0].consumer.counts().commits == 1);
+    stage.until("the commit is acknowledged", |stage| {
+        stage.players[0].consumer.counts().commits == 1
+    });
     stage.leave(0);
     let committed = admin.committed_offsets("g").expect("an answer");
-    assert_eq!(committed, (0..3).map(|index| (("t".to_owned(), index), 30)).collect());
+    assert_eq!(
+        committed,
+        (0..3).map(|index| (("t".to_owned(), index), 30)).collect()
+    );
 
     produce(&brokers.bootstrap(), "t", 3, 30..40);
     let mut stage = Stage::new();
@@ -173,17 +229,37 @@ fn a_position_beyond_the_log_is_set_anew_and_told() {
     let mut stage = Stage::new();
     let config = consumer_config(&brokers.bootstrap(), &["auto.offset.reset=latest"]);
     stage.add(&config, &partitions_of("t", 1, StartAt::Offset(500)));
-    stage.until("the position is reset", |stage| stage.players[0].consumer.counts().offset_resets == 1);
-    let reset = stage.players[0].events.iter().find(|event| matches!(event, ConsumerEvent::OffsetReset { .. }));
-    assert!(matches!(reset, Some(ConsumerEvent::OffsetReset { partition: 0, from: 500, to: 10, .. })), "{reset:?}");
+    stage.until("the position is reset", |stage| {
+        stage.players[0].consumer.counts().offset_resets == 1
+    });
+    let reset = stage.players[0]
+        .events
+        .iter()
+        .find(|event| matches!(event, ConsumerEvent::OffsetReset { .. }));
+    assert!(
+        matches!(
+            reset,
+            Some(ConsumerEvent::OffsetReset {
+                partition: 0,
+                from: 500,
+                to: 10,
+                ..
+            })
+        ),
+        "{reset:?}"
+    );
     produce(&brokers.bootstrap(), "t", 1, 10..15);
     stage.until("what comes later is read", |stage| stage.seen() == 5);
 
     let mut stage = Stage::new();
     let config = consumer_config(&brokers.bootstrap(), &["auto.offset.reset=none"]);
     stage.add(&config, &partitions_of("t", 1, StartAt::Offset(500)));
-    stage.until("it fails", |stage| !stage.players[0].events.is_empty() && stage.players[0].events.len() > 1);
-    let Some(ConsumerEvent::Failed { reason }) = stage.players[0].events.last() else { panic!("no failure") };
+    stage.until("it fails", |stage| {
+        !stage.players[0].events.is_empty() && stage.players[0].events.len() > 1
+    });
+    let Some(ConsumerEvent::Failed { reason }) = stage.players[0].events.last() else {
+        panic!("no failure")
+    };
     assert_eq!(
         reason,
         "t-0: offset 500 is out of the log's range, and auto.offset.reset=none forbids to choose another; set earliest or latest"
@@ -202,17 +278,24 @@ fn a_consumer_follows_the_leaders_when_a_broker_stops() {
     stage.add(&config, &group_of("t"));
     stage.until("the first records come", |stage| stage.seen() == 120);
     stage.until("both have three partitions", |stage| {
-        stage.players.iter().all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 3)
+        stage
+            .players
+            .iter()
+            .all(|player| player.consumer.is_assigned_and_positioned() && player.assigned().len() == 3)
     });
     for stopped in 1..=3 {
         brokers.stop_broker(stopped).expect("it exists");
         let from = 20 + 20 * (stopped as u64 - 1);
         produce(&bootstrap, "t", 6, from..from + 20);
         let expected = 120 * (stopped as usize + 1);
-        stage.until("records come from the new leaders", |stage| stage.seen() >= expected);
+        stage.until("records come from the new leaders", |stage| {
+            stage.seen() >= expected
+        });
         brokers.start_broker(stopped).expect("it starts again");
         let all = Duration::from_secs(5);
-        admin(&bootstrap).await_leaders(&[("t".to_owned(), 6)], all).expect("leaders");
+        admin(&bootstrap)
+            .await_leaders(&[("t".to_owned(), 6)], all)
+            .expect("leaders");
     }
     assert_each_once(&stage, "t", 6, 0, 80);
 }
@@ -221,12 +304,23 @@ fn a_consumer_follows_the_leaders_when_a_broker_stops() {
 fn a_topic_that_does_not_exist_is_a_failure_that_says_so() {
     let brokers = brokers(1);
     let mut stage = Stage::new();
-    stage.add(&consumer_config(&brokers.bootstrap(), &[]), &partitions_of("missing", 1, StartAt::Earliest));
+    stage.add(
+        &consumer_config(&brokers.bootstrap(), &[]),
+        &partitions_of("missing", 1, StartAt::Earliest),
+    );
     stage.until("it fails", |stage| {
-        stage.players[0].events.iter().any(|event| matches!(event, ConsumerEvent::Failed { .. }))
+        stage.players[0]
+            .events
+            .iter()
+            .any(|event| matches!(event, ConsumerEvent::Failed { .. }))
     });
-    let Some(ConsumerEvent::Failed { reason }) = stage.players[0].events.last() else { panic!("no failure") };
-    assert_eq!(reason, "topic missing does not exist: the brokers have not known it for 15 s");
+    let Some(ConsumerEvent::Failed { reason }) = stage.players[0].events.last() else {
+        panic!("no failure")
+    };
+    assert_eq!(
+        reason,
+        "topic missing does not exist: the brokers have not known it for 15 s"
+    );
 }
 
 #[test]
@@ -235,13 +329,22 @@ fn a_member_of_a_topic_that_is_created_later_is_given_its_partitions() {
     let bootstrap = brokers.bootstrap();
     let mut stage = Stage::new();
     stage.add(&consumer_config(&bootstrap, &["group.id=g"]), &group_of("later"));
-    stage.until("it is a member without partitions", |stage| stage.players[0].consumer.is_assigned_and_positioned());
+    stage.until("it is a member without partitions", |stage| {
+        stage.players[0].consumer.is_assigned_and_positioned()
+    });
     let mut admin = admin(&bootstrap);
     create(&mut admin, "later", 2, 1);
-    stage.until("it has two partitions", |stage| stage.players[0].assigned().len() == 2);
+    stage.until("it has two partitions", |stage| {
+        stage.players[0].assigned().len() == 2
+    });
     produce(&bootstrap, "later", 2, 0..10);
     stage.until("records come", |stage| stage.seen() == 20);
-    let ends = admin.list_offsets(&[("later".to_owned(), 0)], OffsetAt::Latest).expect("an answer");
-    let end = ends[&("later".to_owned(), 0)].as_ref().expect("an offset").expect("an offset");
+    let ends = admin
+        .list_offsets(&[("later".to_owned(), 0)], OffsetAt::Latest)
+        .expect("an answer");
+    let end = ends[&("later".to_owned(), 0)]
+        .as_ref()
+        .expect("an offset")
+        .expect("an offset");
     assert_eq!(end.offset, 10);
 }

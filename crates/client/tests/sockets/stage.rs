@@ -16,13 +16,19 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Embedded brokers on free ports.
 pub fn brokers(count: usize) -> Handle {
-    broker::start(broker::Config { brokers: count, ..broker::Config::default() }).expect("brokers start")
+    broker::start(broker::Config {
+        brokers: count,
+        ..broker::Config::default()
+    })
+    .expect("brokers start")
 }
 
 /// Client properties: those servers, and what stands as `name=value` in `properties`.
 pub fn properties(bootstrap: &str, properties: &[&str]) -> ClientProperties {
     let mut given = ClientProperties::default();
-    given.assign(&format!("bootstrap.servers={bootstrap}"), "-X").expect("an assignment");
+    given
+        .assign(&format!("bootstrap.servers={bootstrap}"), "-X")
+        .expect("an assignment");
     for property in properties {
         given.assign(property, "-X").expect("an assignment");
     }
@@ -31,7 +37,10 @@ pub fn properties(bootstrap: &str, properties: &[&str]) -> ClientProperties {
 
 /// An admin client of those servers.
 pub fn admin(bootstrap: &str) -> Admin {
-    let config = properties(bootstrap, &[]).admin().expect("valid properties").config;
+    let config = properties(bootstrap, &[])
+        .admin()
+        .expect("valid properties")
+        .config;
     Admin::connect(&config, RunClock::start(), LIMIT).expect("the brokers can be reached")
 }
 
@@ -39,16 +48,27 @@ pub fn admin(bootstrap: &str) -> Admin {
 pub fn topic(name: &str, partitions: u32, replication_factor: u16) -> NewTopic {
     NewTopic {
         name: name.to_owned(),
-        layout: Layout::Counts { partitions: Some(partitions), replication_factor: Some(replication_factor) },
+        layout: Layout::Counts {
+            partitions: Some(partitions),
+            replication_factor: Some(replication_factor),
+        },
         configs: BTreeMap::new(),
     }
 }
 
 /// Creates a topic and waits for its leaders.
 pub fn create(admin: &mut Admin, name: &str, partitions: u32, replication_factor: u16) {
-    let outcomes = admin.create_topics(&[topic(name, partitions, replication_factor)], false).expect("an answer");
-    outcomes.into_iter().next().expect("one outcome").expect("it is created");
-    admin.await_leaders(&[(name.to_owned(), partitions)], LIMIT).expect("leaders");
+    let outcomes = admin
+        .create_topics(&[topic(name, partitions, replication_factor)], false)
+        .expect("an answer");
+    outcomes
+        .into_iter()
+        .next()
+        .expect("one outcome")
+        .expect("it is created");
+    admin
+        .await_leaders(&[(name.to_owned(), partitions)], LIMIT)
+        .expect("leaders");
 }
 
 /// The settings of a consumer, with short waits.
@@ -61,11 +81,17 @@ pub fn consumer_config(bootstrap: &str, more: &[&str]) -> ConsumerConfig {
         "auto.offset.reset=earliest",
     ];
     given.extend(more);
-    properties(bootstrap, &given).consumer().expect("valid properties").config
+    properties(bootstrap, &given)
+        .consumer()
+        .expect("valid properties")
+        .config
 }
 
 fn producer_config(bootstrap: &str) -> ProducerConfig {
-    properties(bootstrap, &[]).producer().expect("valid properties").config
+    properties(bootstrap, &[])
+        .producer()
+        .expect("valid properties")
+        .config
 }
 
 /// The records of a batch are not told apart here.
@@ -96,12 +122,20 @@ pub struct Collect {
 
 impl Deliver for Collect {
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, _: u64) {
-        for record in batch.records(&mut self.scratch, 1 << 20).expect("records that can be decoded") {
+        for record in batch
+            .records(&mut self.scratch, 1 << 20)
+            .expect("records that can be decoded")
+        {
             let record = record.expect("a whole record");
             let offset = batch.base_offset() + i64::from(record.offset_delta);
             if offset >= from_offset {
                 let value = record.value.unwrap_or_default().to_vec();
-                self.seen.push(Seen { topic: topic.to_owned(), partition, offset, value });
+                self.seen.push(Seen {
+                    topic: topic.to_owned(),
+                    partition,
+                    offset,
+                    value,
+                });
             }
         }
     }
@@ -117,7 +151,10 @@ pub struct Player {
 impl Player {
     /// The partitions that it has.
     pub fn assigned(&self) -> Vec<TopicPartition> {
-        self.consumer.assigned().map(|(topic, partition)| (topic.to_owned(), partition)).collect()
+        self.consumer
+            .assigned()
+            .map(|(topic, partition)| (topic.to_owned(), partition))
+            .collect()
     }
 }
 
@@ -146,8 +183,13 @@ impl Stage {
     pub fn add(&mut self, config: &ConsumerConfig, subscription: &Subscription) {
         let owner = self.next_owner;
         self.next_owner += OWNERS;
-        let consumer = Consumer::new(config, subscription, owner, self.clock.wall_start()).expect("it can be made");
-        self.players.push(Player { consumer, collected: Collect::default(), events: Vec::new() });
+        let consumer =
+            Consumer::new(config, subscription, owner, self.clock.wall_start()).expect("it can be made");
+        self.players.push(Player {
+            consumer,
+            collected: Collect::default(),
+            events: Vec::new(),
+        });
     }
 
     /// One turn of the loop.
@@ -160,7 +202,9 @@ impl Stage {
             self.net.act(player.consumer.actions());
             deadline_ns = deadline_ns.min(player.consumer.next_deadline_ns());
         }
-        self.net.poll(Some(deadline_ns), &mut self.events).expect("the poll loop works");
+        self.net
+            .poll(Some(deadline_ns), &mut self.events)
+            .expect("the poll loop works");
         let now_ns = self.clock.now_ns();
         for (conn, event) in self.events.drain(..) {
             if let Some(player) = self.players.get_mut((conn.owner / OWNERS) as usize) {
@@ -184,7 +228,11 @@ impl Stage {
     pub fn until(&mut self, what: &str, mut done: impl FnMut(&mut Stage) -> bool) {
         let limit_ns = self.clock.now_ns() + LIMIT.as_nanos() as u64;
         while !done(self) {
-            assert!(self.clock.now_ns() < limit_ns, "{what}: {:#?}", self.players.iter().map(|p| &p.events).collect::<Vec<_>>());
+            assert!(
+                self.clock.now_ns() < limit_ns,
+                "{what}: {:#?}",
+                self.players.iter().map(|p| &p.events).collect::<Vec<_>>()
+            );
             self.turn();
         }
     }
@@ -201,13 +249,20 @@ impl Stage {
     pub fn leave(&mut self, index: usize) {
         let now_ns = self.clock.now_ns();
         let mut read = Vec::new();
-        self.players[index].consumer.leave(now_ns, now_ns + 5_000_000_000, &mut read);
-        self.until("the player leaves", |stage| stage.players[index].consumer.is_closed());
+        self.players[index]
+            .consumer
+            .leave(now_ns, now_ns + 5_000_000_000, &mut read);
+        self.until("the player leaves", |stage| {
+            stage.players[index].consumer.is_closed()
+        });
     }
 
     /// How many records all players have been given.
     pub fn seen(&self) -> usize {
-        self.players.iter().map(|player| player.collected.seen.len()).sum()
+        self.players
+            .iter()
+            .map(|player| player.collected.seen.len())
+            .sum()
     }
 }
 
@@ -216,7 +271,8 @@ impl Stage {
 pub fn produce(bootstrap: &str, topic: &str, partitions: usize, range: std::ops::Range<u64>) {
     let clock = RunClock::start();
     let mut net = Net::new(clock).expect("a poll handle");
-    let mut producer: Producer<NoTag> = Producer::new(topic, &producer_config(bootstrap), 0, 1).expect("a producer");
+    let mut producer: Producer<NoTag> =
+        Producer::new(topic, &producer_config(bootstrap), 0, 1).expect("a producer");
     let headers = RecordHeaders::default();
     let mut events = Vec::new();
     let mut read = Vec::new();
@@ -234,7 +290,9 @@ pub fn produce(bootstrap: &str, topic: &str, partitions: usize, range: std::ops:
                 let bytes = BatchBuilder::record_len_bound(None, value.len(), &headers);
                 for partition in 0..partitions {
                     let open = producer.open(partition, bytes, now_ns).expect("room");
-                    open.push(clock.wall_ms(now_ns), None, value.len(), &headers, |out| out.extend_from_slice(&value));
+                    open.push(clock.wall_ms(now_ns), None, value.len(), &headers, |out| {
+                        out.extend_from_slice(&value)
+                    });
                 }
             }
             next = end;
@@ -242,7 +300,11 @@ pub fn produce(bootstrap: &str, topic: &str, partitions: usize, range: std::ops:
         }
         producer.tick(now_ns, &mut read);
         net.act(producer.actions());
-        net.poll(Some(producer.next_deadline_ns().min(now_ns + 20_000_000)), &mut events).expect("the poll loop works");
+        net.poll(
+            Some(producer.next_deadline_ns().min(now_ns + 20_000_000)),
+            &mut events,
+        )
+        .expect("the poll loop works");
         let now_ns = clock.now_ns();
         for (conn, event) in events.drain(..) {
             producer.on_net(conn, event, now_ns, &mut read);

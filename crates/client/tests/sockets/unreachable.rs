@@ -10,12 +10,19 @@ use std::time::{Duration, Instant};
 /// Connects, and gives the error or the warnings as text, with `names` put in the place of addresses. Must not take longer
 /// than `within` and a second.
 fn check(bootstrap: &str, within: Duration, names: &[(String, &str)]) -> Result<String, String> {
-    let config = properties(bootstrap, &[]).admin().expect("valid properties").config;
+    let config = properties(bootstrap, &[])
+        .admin()
+        .expect("valid properties")
+        .config;
     let started = Instant::now();
     let connected = Admin::connect(&config, RunClock::start(), within);
     let took = started.elapsed();
     assert!(took < within + Duration::from_secs(1), "it took {took:?}");
-    let named = |text: String| names.iter().fold(text, |text, (address, name)| text.replace(address, name));
+    let named = |text: String| {
+        names
+            .iter()
+            .fold(text, |text, (address, name)| text.replace(address, name))
+    };
     match connected {
         Ok(admin) => Ok(named(admin.warnings().join("\n"))),
         Err(error) => Err(named(error.to_string())),
@@ -87,8 +94,15 @@ fn a_listener_that_hangs_up_may_expect_tls() {
 #[test]
 fn a_listener_that_says_nothing_is_given_up_in_time() {
     let address = listener(b"", true).to_string();
-    let error = check(&address, Duration::from_millis(700), &[(address.clone(), "SILENT")]);
-    assert_eq!(error.unwrap_err(), "no bootstrap server answers: SILENT: timed out (no answer yet)");
+    let error = check(
+        &address,
+        Duration::from_millis(700),
+        &[(address.clone(), "SILENT")],
+    );
+    assert_eq!(
+        error.unwrap_err(),
+        "no bootstrap server answers: SILENT: timed out (no answer yet)"
+    );
 }
 
 #[test]
@@ -112,14 +126,21 @@ fn advertised_listeners_that_do_not_resolve_are_named_with_the_usual_cause() {
         ..broker::Config::default()
     };
     let brokers = broker::start(config).expect("brokers start");
-    let ports: Vec<String> = brokers.addresses().iter().map(|address| address.port().to_string()).collect();
+    let ports: Vec<String> = brokers
+        .addresses()
+        .iter()
+        .map(|address| address.port().to_string())
+        .collect();
     let bootstrap = brokers.addresses()[0].to_string();
     let names = [(ports[0].clone(), "PORT1"), (ports[1].clone(), "PORT2")];
     let error = check(&bootstrap, Duration::from_secs(30), &names).unwrap_err();
     let start = "127.0.0.1:PORT1 answers, but the cluster advertises listeners that cannot be reached from here: \
                  broker 1 at kafka.invalid:PORT1: the name does not resolve (";
     assert!(error.starts_with(start), "{error}");
-    assert!(error.contains("; broker 2 at kafka.invalid:PORT2: the name does not resolve ("), "{error}");
+    assert!(
+        error.contains("; broker 2 at kafka.invalid:PORT2: the name does not resolve ("),
+        "{error}"
+    );
     let end = "the usual cause is advertised.listeners in the brokers' configuration, which must name addresses that \
                clients can resolve and reach";
     assert!(error.ends_with(end), "{error}");
@@ -127,7 +148,10 @@ fn advertised_listeners_that_do_not_resolve_are_named_with_the_usual_cause() {
 
 #[test]
 fn advertised_listeners_that_refuse_are_named_too() {
-    let config = broker::Config { advertised_host: Some("127.0.0.2".to_owned()), ..broker::Config::default() };
+    let config = broker::Config {
+        advertised_host: Some("127.0.0.2".to_owned()),
+        ..broker::Config::default()
+    };
     let brokers = broker::start(config).expect("brokers start");
     let address = brokers.addresses()[0];
     let names = [(address.port().to_string(), "PORT")];
@@ -142,8 +166,14 @@ fn one_dead_server_of_three_is_one_warning() {
     let closed = closed_port();
     let names = [(closed.clone(), "CLOSED")];
     let expected = "bootstrap server CLOSED: cannot connect (Connection refused (os error 111)); going on with the other 2 of 3";
-    for bootstrap in [format!("{closed},{}", brokers.bootstrap()), format!("{},{closed}", brokers.bootstrap())] {
-        assert_eq!(check(&bootstrap, Duration::from_secs(30), &names), Ok(expected.to_owned()));
+    for bootstrap in [
+        format!("{closed},{}", brokers.bootstrap()),
+        format!("{},{closed}", brokers.bootstrap()),
+    ] {
+        assert_eq!(
+            check(&bootstrap, Duration::from_secs(30), &names),
+            Ok(expected.to_owned())
+        );
     }
 }
 
@@ -163,7 +193,9 @@ fn the_failures_are_there_as_data() {
     let port = closed_port();
     let config = properties(&port, &[]).admin().expect("valid properties").config;
     let error = Admin::connect(&config, RunClock::start(), Duration::from_secs(5)).unwrap_err();
-    let AdminError::NoBootstrapServer { failures } = error else { panic!("{error}") };
+    let AdminError::NoBootstrapServer { failures } = error else {
+        panic!("{error}")
+    };
     assert_eq!(failures.len(), 1);
     assert_eq!(failures[0].address.to_string(), port);
     assert_eq!(failures[0].broker, None);
