@@ -1,8 +1,13 @@
-//! Runs embedded brokers until the process is ended: `serve <listen address> <brokers> [threads] [memory in MiB]`.
+//! Runs embedded brokers: `serve <listen address> <brokers> [threads] [memory in MiB]`.
+//!
+//! Lines on standard input act on a broker while clients use it: `stop 2`, `start 2`, `pause 2` and `resume 2` (its
+//! followers' fetching). The end of the input changes nothing; the process ends when it is ended.
 
-use broker::{Config, start};
+use broker::{Config, Handle, start};
+use std::error::Error;
+use std::io::{BufRead, Write};
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let mut config = Config::default();
     if let Some(listen) = arguments.next() {
@@ -18,11 +23,31 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         config.memory_bytes = mebibytes.parse::<u64>()? << 20;
     }
     let handle = start(config)?;
-    std::io::Write::write_all(
-        &mut std::io::stdout(),
-        format!("{}\n", handle.bootstrap()).as_bytes(),
-    )?;
+    let mut out = std::io::stdout();
+    writeln!(out, "{}", handle.bootstrap())?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        match act(&handle, &line) {
+            Ok(()) => writeln!(out, "done: {line}")?,
+            Err(error) => writeln!(out, "{line}: {error}")?,
+        }
+    }
     loop {
         std::thread::park();
     }
+}
+
+fn act(handle: &Handle, line: &str) -> Result<(), Box<dyn Error>> {
+    let (verb, broker) = line
+        .split_once(' ')
+        .ok_or("an action and a broker's number, please")?;
+    let broker = broker.trim().parse()?;
+    match verb {
+        "stop" => handle.stop_broker(broker)?,
+        "start" => handle.start_broker(broker)?,
+        "pause" => handle.pause_replication(broker)?,
+        "resume" => handle.resume_replication(broker)?,
+        _ => return Err("stop, start, pause or resume, please".into()),
+    }
+    Ok(())
 }

@@ -482,11 +482,6 @@ impl Cluster {
         }
     }
 
-    /// Bytes that all buffers take.
-    pub(crate) fn memory_in_use_bytes(&self) -> u64 {
-        self.pool.in_use_bytes() as u64
-    }
-
     /// Bytes of records on one broker: (topic, partition index, bytes, records that it is behind).
     pub(crate) fn replicas_on(&self, broker: i32) -> impl Iterator<Item = (&Topic, i32, usize, i64)> {
         self.topics().flat_map(move |topic| {

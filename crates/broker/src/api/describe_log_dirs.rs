@@ -1,7 +1,8 @@
 //! DescribeLogDirs (35), versions 1 to 4: how many bytes each replica on this broker has.
 //!
-//! There is no directory: the one that is named stands for memory, and its total is what all brokers of the process may
-//! use together for records. Followers are positions in their leader's log, so what they show takes no memory.
+//! There is no directory: the one that is named stands for memory. Its total is what all brokers of the process may use
+//! together, and all of it is usable, because the oldest records make way for new ones. Followers are positions in their
+//! leader's log, so what they show takes no memory.
 
 use super::Context;
 use crate::cluster::Cluster;
@@ -53,7 +54,7 @@ pub(super) fn serve(
         log_dir: MEMORY.to_owned(),
         topics: topics.collect(),
         total_bytes: cluster.memory_bytes as i64,
-        usable_bytes: cluster.memory_bytes.saturating_sub(cluster.memory_in_use_bytes()) as i64,
+        usable_bytes: cluster.memory_bytes as i64,
         ..DescribeLogDirsResult::default()
     };
     DescribeLogDirsResponse {
