@@ -127,7 +127,7 @@ pub enum AdminError {
         last: Option<String>,
     },
     /// The broker is too old or too new.
-    #[error("{0}; plimsoll speaks with Kafka 2.1 and newer")]
+    #[error("{0}")]
     Unsupported(String),
     /// The broker refused.
     #[error(transparent)]
@@ -1441,7 +1441,8 @@ impl Admin {
                 ready[index] = !trial.has_given_up() && self.cluster.is_ready(node, now_ns);
             }
             if let Some(unusable) = self.cluster.unusable() {
-                return Err(AdminError::Unsupported(unusable.to_owned()));
+                let text = format!("{unusable}; plimsoll speaks with Kafka 2.1 and newer");
+                return Err(AdminError::Unsupported(text));
             }
             let settled = trials
                 .iter()
