@@ -213,6 +213,10 @@ impl Partition {
             self.producers.remember(&sequenced, base_offset, now_ms);
         }
         self.follow(brokers, now);
+        if let Some(keep_bytes) = settings.retention_bytes {
+            // Kafka does so every few minutes; here records are memory.
+            self.log.shrink(keep_bytes, self.high_watermark);
+        }
         Ok(Appended {
             base_offset,
             end_offset: base_offset + records,

@@ -361,7 +361,7 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
     node(
         "log.retention.check.interval.ms",
         Kind::Long,
-        "1000",
+        "5000",
         Rule::AtLeast(1),
         false,
     ),
