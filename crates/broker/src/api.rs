@@ -14,6 +14,7 @@ mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
 mod describe_topic_partitions;
+mod elect_leaders;
 pub(crate) mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -71,6 +72,7 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DESCRIBE_LOG_DIRS, 1, 4),
     (ApiKey::CREATE_PARTITIONS, 0, 3),
     (ApiKey::DELETE_GROUPS, 0, 2),
+    (ApiKey::ELECT_LEADERS, 0, 2),
     (ApiKey::INCREMENTAL_ALTER_CONFIGS, 0, 1),
     (ApiKey::OFFSET_DELETE, 0, 0),
     (ApiKey::DESCRIBE_CLUSTER, 0, 2),
@@ -205,6 +207,7 @@ fn dispatch(
         ApiKey::DESCRIBE_TOPIC_PARTITIONS => {
             answer(cluster, context, input, describe_topic_partitions::serve)
         }
+        ApiKey::ELECT_LEADERS => answer(cluster, context, input, elect_leaders::serve),
         ApiKey::FIND_COORDINATOR => answer(cluster, context, input, find_coordinator::serve),
         ApiKey::HEARTBEAT => answer(cluster, context, input, heartbeat::serve),
         ApiKey::INCREMENTAL_ALTER_CONFIGS => {

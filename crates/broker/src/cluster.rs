@@ -261,8 +261,6 @@ impl Cluster {
         }
     }
 
-    // Topics.
-
     /// Topics in order of name.
     pub(crate) fn topics(&self) -> impl Iterator<Item = &Topic> {
         self.by_name.values().filter_map(|key| self.topics.get(key))
@@ -400,8 +398,6 @@ impl Cluster {
         Some((self.topics.get_mut(&key)?, &self.nodes))
     }
 
-    // Records.
-
     /// Notes that a batch came, makes room for it, and wakes those who waited for it.
     pub(crate) fn arrived(
         &mut self,
@@ -428,7 +424,7 @@ impl Cluster {
             self.arrivals.retain(|arrival| is_there(topics, arrival));
             self.arrivals_limit = LEAST_ARRIVALS_LIMIT.max(2 * self.arrivals.len());
         }
-        if self.settings_lag_possible() {
+        if self.has_paused_replication() {
             self.watch_laggards(now);
         }
     }
@@ -500,8 +496,6 @@ impl Cluster {
         })
     }
 
-    // Brokers.
-
     /// The broker that clients are told is the controller.
     pub(crate) fn controller_id(&self) -> i32 {
         self.nodes.up().next().map_or(-1, |node| node.id)
@@ -560,12 +554,12 @@ impl Cluster {
         true
     }
 
-    fn settings_lag_possible(&self) -> bool {
+    fn has_paused_replication(&self) -> bool {
         self.nodes.all().iter().any(|node| !node.replicates)
     }
 
     fn watch_laggards(&mut self, now: u64) {
-        if self.settings_lag_possible() && !self.timers.iter().any(|(_, timer)| *timer == Timer::Laggards) {
+        if self.has_paused_replication() && !self.timers.iter().any(|(_, timer)| *timer == Timer::Laggards) {
             // Kafka looks twice in the time that it allows.
             self.at(
                 now.saturating_add(self.settings.replica_lag_time_max_ns / 2),
@@ -600,8 +594,6 @@ impl Cluster {
         self.next_producer_id += 1;
         id
     }
-
-    // Groups.
 
     /// Groups in order of name.
     pub(crate) fn groups(&self) -> impl Iterator<Item = (&str, &Group)> {

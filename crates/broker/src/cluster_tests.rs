@@ -896,6 +896,50 @@ fn a_broker_that_stops_and_comes_back_leads_again_after_the_check_interval() {
 }
 
 #[test]
+fn the_lead_is_given_back_when_somebody_asks_for_it() {
+    let mut bench = Bench::new(3, &[]);
+    bench.create("t", 1, 3, &[]);
+    let first = bench.leader("t");
+    let ask = |bench: &mut Bench, all: bool| {
+        let named = elect_leaders::TopicPartitions {
+            topic: "t".to_owned(),
+            partitions: vec![0],
+        };
+        let topic_partitions = if all { None } else { Some(vec![named]) };
+        let response = bench.ask(
+            first % 3 + 1,
+            &ElectLeadersRequest {
+                topic_partitions,
+                ..Default::default()
+            },
+        );
+        assert_eq!(response.error_code, ErrorCode::NONE);
+        let results = response.replica_election_results;
+        results
+            .iter()
+            .flat_map(|topic| &topic.partition_result)
+            .map(|result| result.error_code)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&mut bench, false), [ErrorCode::ELECTION_NOT_NEEDED]);
+    bench.cluster.stop_broker(0, first);
+    assert_eq!(
+        ask(&mut bench, false),
+        [ErrorCode::PREFERRED_LEADER_NOT_AVAILABLE]
+    );
+    bench.cluster.start_broker(0, first);
+    assert_ne!(bench.leader("t"), first);
+    assert_eq!(ask(&mut bench, true), [ErrorCode::NONE]);
+    assert_eq!(bench.leader("t"), first);
+    assert_eq!(ask(&mut bench, true), []);
+    let unclean = ElectLeadersRequest {
+        election_type: 1,
+        ..Default::default()
+    };
+    assert_eq!(bench.ask(1, &unclean).error_code, ErrorCode::INVALID_REQUEST);
+}
+
+#[test]
 fn offsets_are_listed_by_name_and_by_time() {
     let mut bench = Bench::new(1, &[]);
     bench.create("t", 1, 1, &[]);
@@ -1017,6 +1061,7 @@ fn every_version_that_is_advertised_is_answered() {
     is_answered::<DescribeGroupsRequest>();
     is_answered::<DescribeLogDirsRequest>();
     is_answered::<DescribeTopicPartitionsRequest>();
+    is_answered::<ElectLeadersRequest>();
     is_answered::<FindCoordinatorRequest>();
     is_answered::<HeartbeatRequest>();
     is_answered::<IncrementalAlterConfigsRequest>();

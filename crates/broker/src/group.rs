@@ -133,6 +133,11 @@ impl Member {
             .map_or(&[], |offered| &offered.metadata)
     }
 
+    /// While a member waits for us, it cannot send heartbeats.
+    fn is_waiting(&self) -> bool {
+        self.joining.is_some() || self.syncing.is_some()
+    }
+
     /// What it says for the group's protocol.
     pub(crate) fn metadata_for(&self, protocol: Option<&str>) -> Vec<u8> {
         protocol
@@ -480,9 +485,7 @@ impl Group {
             return;
         }
         let mut joined = self.joined(&new_id);
-        if was_leader && joined.skip_assignment {
-            // Told that it leads and that the assignment stands.
-        } else if was_leader {
+        if was_leader && !joined.skip_assignment {
             // An older client would assign anew if it were told that it leads.
             joined.leader = old_id.to_owned();
             joined.members.clear();
@@ -857,13 +860,6 @@ impl Group {
                 },
             ));
         }
-    }
-}
-
-impl Member {
-    /// While a member waits for us, it cannot send heartbeats.
-    fn is_waiting(&self) -> bool {
-        self.joining.is_some() || self.syncing.is_some()
     }
 }
 
