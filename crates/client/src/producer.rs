@@ -119,6 +119,24 @@ pub struct Finished<T> {
     pub outcome: Outcome,
 }
 
+/// Something that went wrong and may yet be made good by a retry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incident {
+    /// When.
+    pub at_ns: u64,
+    /// The broker concerned.
+    pub broker: Option<i32>,
+    /// The partition concerned, if it is about one.
+    pub partition: Option<i32>,
+    /// The kind of failure.
+    pub kind: FailureKind,
+    /// The broker's or the client's words.
+    pub message: String,
+}
+
+/// Incidents beyond this that nobody has taken are not kept.
+const MOST_INCIDENTS: usize = 1000;
+
 /// Why nothing can be appended at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CannotAppend {
@@ -310,6 +328,7 @@ pub struct Producer<T> {
     unavailable_since_ns: BTreeMap<i32, u64>,
     rotate: usize,
     finished: VecDeque<Finished<T>>,
+    incidents: VecDeque<Incident>,
     counts: ProducerCounts,
     fatal: Option<String>,
     topic_error: ErrorCode,
@@ -362,6 +381,7 @@ impl<T: BatchTag> Producer<T> {
             unavailable_since_ns: BTreeMap::new(),
             rotate: 0,
             finished: VecDeque::new(),
+            incidents: VecDeque::new(),
             counts: ProducerCounts::default(),
             fatal: None,
             topic_error: ErrorCode::NONE,
@@ -500,6 +520,16 @@ impl<T: BatchTag> Producer<T> {
     /// The next batch that has ended.
     pub fn next_finished(&mut self) -> Option<Finished<T>> {
         self.finished.pop_front()
+    }
+
+    /// The next thing that went wrong, whether or not a retry makes it good.
+    pub fn next_incident(&mut self) -> Option<Incident> {
+        self.incidents.pop_front()
+    }
+
+    /// The broker that leads a partition, as far as is known.
+    pub fn leader(&self, partition: usize) -> Option<i32> {
+        self.partitions.get(partition)?.leader
     }
 
     /// What is to be done on the network; the caller drains it.
@@ -646,7 +676,13 @@ impl<T: BatchTag> Producer<T> {
                     }
                     read.push(frame);
                 }
-                ClusterEvent::Lost { tag, written_ns, reason, at_ns, .. } => match tag {
+                ClusterEvent::Lost { node, tag, written_ns, reason, at_ns } => {
+                    let broker = match node {
+                        Node::Broker(id) => Some(id),
+                        Node::Bootstrap(_) => None,
+                    };
+                    self.note(at_ns, broker, None, FailureKind::ConnectionLost, &reason.to_string());
+                    match tag {
                     Asked::ProducerId => self.producer_id = ProducerId::Wanted,
                     Asked::Produce(batches) => {
                         for (partition, id) in batches {
@@ -662,7 +698,8 @@ impl<T: BatchTag> Producer<T> {
                             self.retry(partition, batch, FailureKind::ConnectionLost, reason.to_string(), at_ns);
                         }
                     }
-                },
+                    }
+                }
             }
         }
     }
@@ -884,12 +921,21 @@ impl<T: BatchTag> Producer<T> {
         if batch.attempts > self.settings.retries || self.is_expired(&batch, at_ns) {
             return self.fail(partition, batch, kind, message, at_ns);
         }
+        if let FailureKind::Broker(_) = kind {
+            self.note(at_ns, batch.broker, Some(partition as i32), kind.clone(), &message);
+        }
         batch.last_error = Some((kind, message));
         self.counts.retried_batches += 1;
         let doublings = batch.attempts.saturating_sub(1).min(20);
         let backoff_ns = (self.settings.retry_backoff_ns << doublings).min(self.settings.retry_backoff_max_ns);
         self.partitions[partition].retry_at_ns = at_ns.saturating_add(backoff_ns);
         self.requeue(partition, batch);
+    }
+
+    fn note(&mut self, at_ns: u64, broker: Option<i32>, partition: Option<i32>, kind: FailureKind, message: &str) {
+        if self.incidents.len() < MOST_INCIDENTS {
+            self.incidents.push_back(Incident { at_ns, broker, partition, kind, message: message.to_owned() });
+        }
     }
 
     /// Back into the queue, at its place.

@@ -3,7 +3,7 @@
 use crate::consuming::{self, ConsumerPart, ConsumingPlan};
 use crate::host::{self, CpuTime};
 use crate::keys::KeyTable;
-use crate::observer::Observer;
+use crate::observer::{EndOffsets, Observer};
 use crate::payload::PayloadPool;
 use crate::plan::{Ended, Interrupt, LoadError, LoadEvent, LoadPlan, Progress, Sink};
 use crate::prepare::{self, Prepared, short_id};
@@ -41,6 +41,8 @@ const INTERRUPTED_DRAIN_NS: u64 = 1_000_000_000;
 /// Between the moment at which all clients are ready and the first due time.
 const LEAD_NS: u64 = 5_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+/// The threads hand over at whole seconds, and what they handed over is told this much later.
+const GATHER_NS: u64 = 40_000_000;
 /// More events than this are not kept.
 const MOST_EVENTS: usize = 1000;
 
@@ -73,8 +75,8 @@ pub struct Gathered {
     pub producer_ends: Vec<ProducerEnd>,
     /// What the groups were given.
     pub books: Vec<Arc<GroupBook>>,
-    /// End offsets summed over all partitions: at the start, at the end of each phase, and when all was awaited.
-    pub confirmed: Vec<Option<u64>>,
+    /// End offsets at the start, at the end of each phase, and when all was awaited.
+    pub confirmed: Vec<Option<EndOffsets>>,
     /// Control group throttling at the start and at the end of each phase.
     pub throttling: Vec<Option<CgroupThrottling>>,
     /// The process's CPU time at the start and at the end of each phase.
@@ -438,6 +440,7 @@ impl Run {
         let shared = Arc::clone(&self.gathered.shared);
         let start_ns = shared.clock.now_ns() + LEAD_NS;
         self.gathered.start_ns = start_ns;
+        // Threads hand over at whole seconds; the line comes when they have.
         self.last_tick_ns = start_ns;
         self.gathered.memory.rss_start_bytes = host::resident_bytes();
         self.edge();
@@ -488,7 +491,7 @@ impl Run {
                     break;
                 }
             }
-            let next_tick_ns = self.last_tick_ns + SECOND_NS;
+            let next_tick_ns = self.last_tick_ns + SECOND_NS + GATHER_NS;
             if now_ns >= next_tick_ns {
                 self.tick(now_ns, sink, sink_error);
                 continue;
@@ -583,7 +586,8 @@ impl Run {
     fn tick(&mut self, now_ns: u64, sink: &mut dyn Sink, sink_error: &mut Option<std::io::Error>) {
         let shared = Arc::clone(&self.gathered.shared);
         let start_ns = self.gathered.start_ns;
-        let text = self.log_second(now_ns);
+        let whole_ns = now_ns - (now_ns - start_ns) % SECOND_NS;
+        let text = self.log_second(whole_ns);
         if !text.is_empty() {
             keep(sink_error, sink.take(LoadEvent::Series(&text)));
         }
@@ -742,7 +746,7 @@ impl Run {
     }
 
     /// Until every group has read up to the ends that the brokers told, or the drain time-out.
-    fn await_consumers(&mut self, ends: &Option<Vec<i64>>, interrupt: &Interrupt, sink: &mut dyn Sink) {
+    fn await_consumers(&mut self, ends: &Option<EndOffsets>, interrupt: &Interrupt, sink: &mut dyn Sink) {
         let shared = Arc::clone(&self.gathered.shared);
         if self.gathered.prepared.names.is_empty() || self.producing_nothing() {
             return;
@@ -753,7 +757,7 @@ impl Run {
             let done = self.gathered.books.iter().all(|book| {
                 book.topics.iter().all(|&topic| {
                     (shared.topic_places[topic]..shared.topic_places[topic + 1])
-                        .all(|place| book.next_offset(place) >= ends.get(place).copied().unwrap_or(0))
+                        .all(|place| book.next_offset(place) >= ends.offsets.get(place).copied().unwrap_or(0))
                 })
             });
             if done || self.consumers.iter().all(JoinHandle::is_finished) {

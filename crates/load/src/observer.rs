@@ -11,9 +11,25 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Observer {
     ask: Sender<()>,
-    answers: Receiver<Option<Vec<i64>>>,
+    answers: Receiver<Option<EndOffsets>>,
     thread: JoinHandle<()>,
-    taken: std::cell::RefCell<Vec<Option<Vec<i64>>>>,
+    taken: std::cell::RefCell<Vec<Option<EndOffsets>>>,
+}
+
+/// The end offsets at one moment.
+#[derive(Clone, Debug)]
+pub struct EndOffsets {
+    /// By the places of the partitions.
+    pub offsets: Vec<i64>,
+    /// When they were told: the middle of asking and answer, on the clock.
+    pub at_ns: u64,
+}
+
+impl EndOffsets {
+    /// Over all partitions.
+    pub fn sum(&self) -> u64 {
+        self.offsets.iter().map(|&offset| offset.max(0) as u64).sum()
+    }
 }
 
 impl Observer {
@@ -27,7 +43,10 @@ impl Observer {
                 if admin.is_none() {
                     admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
                 }
-                let ends = admin.as_mut().and_then(|admin| end_offsets(admin, &partitions));
+                let asked_ns = clock.now_ns();
+                let offsets = admin.as_mut().and_then(|admin| end_offsets(admin, &partitions));
+                let at_ns = asked_ns / 2 + clock.now_ns() / 2;
+                let ends = offsets.map(|offsets| EndOffsets { offsets, at_ns });
                 if answer.send(ends).is_err() {
                     return;
                 }
@@ -41,8 +60,8 @@ impl Observer {
         let _ = self.ask.send(());
     }
 
-    /// Asks for the last time and waits for the answer, which is given by the places of the partitions.
-    pub fn ask_last(&self, asked_before: usize, within: Duration) -> Option<Vec<i64>> {
+    /// Asks for the last time and waits for the answer.
+    pub fn ask_last(&self, asked_before: usize, within: Duration) -> Option<EndOffsets> {
         self.ask();
         let mut taken = self.taken.borrow_mut();
         while taken.len() <= asked_before {
@@ -51,8 +70,8 @@ impl Observer {
         taken.last().cloned().flatten()
     }
 
-    /// The answers in the order of the questions, each as the sum over all partitions; absent where it did not come.
-    pub fn end(self, asked: usize) -> Vec<Option<u64>> {
+    /// The answers in the order of the questions; absent where one did not come.
+    pub fn end(self, asked: usize) -> Vec<Option<EndOffsets>> {
         let mut answers = self.taken.into_inner();
         while answers.len() < asked {
             match self.answers.recv_timeout(Duration::from_secs(5)) {
@@ -66,7 +85,7 @@ impl Observer {
             let _ = self.thread.join();
         }
         answers.resize(asked, None);
-        answers.into_iter().map(|ends| ends.map(|ends| ends.iter().map(|&end| end as u64).sum())).collect()
+        answers
     }
 }
 

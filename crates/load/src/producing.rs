@@ -9,14 +9,15 @@ use crate::recorder::{Interval, LATE_NS, MOST_PARTITION_HISTOGRAMS};
 use crate::shared::{Live, Message, Problem, Shared, ThreadRole};
 use client::batch::{BatchBuilder, RecordHeaders};
 use client::net::{Frame, Net};
-use client::producer::{BatchTag, CannotAppend, Finished, Outcome, Producer, ProducerCounts};
+use client::producer::{BatchTag, CannotAppend, Finished, Incident, Outcome, Producer, ProducerCounts};
 use measure::offset_index::{AcknowledgedRun, MatchedRun};
 use measure::sequence_set::SequenceSet;
 use measure::share::Share;
 use measure::stamp::{STAMP_BYTES, Stamp};
 use model::client_config::ProducerConfig;
-use model::result::Metric;
+use model::result::{Event, Metric};
 use model::workload::StampPlacement;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -124,6 +125,8 @@ pub struct ProducerEnd {
     pub unsent: Option<Vec<u64>>,
     /// What was acknowledged, for the search for what was lost.
     pub acknowledged: SequenceSet,
+    /// Who led the topic's partitions at the end, as far as is known.
+    pub leaders: Vec<Option<i32>>,
     /// Why it could not go on, if so.
     pub fatal: Option<String>,
 }
@@ -187,6 +190,7 @@ pub fn run_thread(
         flushed_phase: 0,
         matched: Vec::new(),
         live: Live::default(),
+        told: HashMap::new(),
     };
     thread.connect()?;
     thread.produce()?;
@@ -259,6 +263,8 @@ struct Thread<'a> {
     flushed_phase: usize,
     matched: Vec<MatchedRun>,
     live: Live,
+    /// When an incident of this broker and kind was last told.
+    told: HashMap<(Option<i32>, String), u64>,
 }
 
 impl Thread<'_> {
@@ -578,6 +584,9 @@ impl Thread<'_> {
             while let Some(finished) = self.units[index].producer.next_finished() {
                 self.record(index, finished, start_ns, now_ns);
             }
+            while let Some(incident) = self.units[index].producer.next_incident() {
+                self.note(index, &incident, start_ns);
+            }
         }
     }
 
@@ -686,6 +695,26 @@ impl Thread<'_> {
         }
     }
 
+    /// Something went wrong that a retry may make good: it is counted, and told once a second, broker and kind.
+    fn note(&mut self, index: usize, incident: &Incident, start_ns: u64) {
+        let kind = incident.kind.to_string();
+        let since_start_ns = incident.at_ns.saturating_sub(start_ns);
+        self.interval.count_error(kind.clone(), 0, since_start_ns, incident.broker, &incident.message);
+        let told = (incident.broker, kind.clone());
+        if self.told.get(&told).is_some_and(|&at_ns| incident.at_ns < at_ns + 1_000_000_000) {
+            return;
+        }
+        self.told.insert(told, incident.at_ns);
+        let topic = &self.units[index].part.topic_name;
+        let _ = self.sender.send(Message::Event(Event {
+            time_ns: incident.at_ns,
+            kind: kind.to_lowercase().replace([' ', '_', '.'], "-"),
+            broker: incident.broker,
+            partition: incident.partition.map(|partition| format!("{topic}-{partition}")),
+            label: incident.message.clone(),
+        }));
+    }
+
     fn flush_if_due(&mut self, start_ns: u64, now_ns: u64) {
         let phase = self.shared.phase_at(now_ns);
         if now_ns < self.next_flush_ns && phase == self.flushed_phase {
@@ -765,6 +794,7 @@ impl Thread<'_> {
                     due: scheduled.then_some(due),
                     unsent: scheduled.then_some(unit.unsent),
                     acknowledged: unit.acknowledged,
+                    leaders: (0..unit.producer.partitions()).map(|place| unit.producer.leader(place)).collect(),
                     fatal: unit.producer.fatal().map(str::to_owned),
                 }
             })

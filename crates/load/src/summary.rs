@@ -138,13 +138,13 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     }
 }
 
-/// What the end offsets grew by between two samples, on topics that nobody else writes to.
-fn confirmed_between(gathered: &Gathered, from: usize, to: usize) -> Option<u64> {
-    if !gathered.prepared.created || from == to {
+/// What the end offsets grew by between two samples, on topics that nobody else writes to, and the time between them.
+fn confirmed_between(gathered: &Gathered, from: usize, to: usize) -> Option<(u64, f64)> {
+    if !gathered.prepared.created || from == to || gathered.shared.shares.is_empty() {
         return None;
     }
-    let (before, after) = (*gathered.confirmed.get(from)?, *gathered.confirmed.get(to)?);
-    after?.checked_sub(before?)
+    let (before, after) = (gathered.confirmed.get(from)?.as_ref()?, gathered.confirmed.get(to)?.as_ref()?);
+    Some((after.sum().checked_sub(before.sum())?, after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9))
 }
 
 fn totals(
@@ -153,7 +153,7 @@ fn totals(
     phase: Option<usize>,
     acks_none: bool,
     length_ns: u64,
-    confirmed: Option<u64>,
+    confirmed: Option<(u64, f64)>,
 ) -> Totals {
     let produced = !gathered.shared.shares.is_empty();
     let sum = |each: &dyn Fn(&crate::producing::ProducerEnd) -> Option<u64>| {
@@ -171,19 +171,28 @@ fn totals(
     let seconds = length_ns as f64 / 1e9;
     let rate = |count: f64| (seconds > 0.0).then_some(count / seconds);
     let (acknowledged, written) = if acks_none { (None, Some(sheet.written)) } else { (Some(sheet.acknowledged), None) };
-    let consumed = gathered
-        .books
-        .iter()
-        .map(|book| {
-            let (records, bytes) = sheet.consumed.get(&book.index).copied().unwrap_or_default();
-            Consumed {
-                group: book.name.clone(),
-                records_count: records,
-                payload_bytes: Some(bytes),
-                records_per_second: rate(records as f64),
-            }
-        })
-        .collect();
+    // A subscription is one group on each topic (or on several together); as a whole it reads every topic once.
+    let mut consumed: Vec<(usize, Consumed)> = Vec::new();
+    for book in &gathered.books {
+        let (records, bytes) = sheet.consumed.get(&book.index).copied().unwrap_or_default();
+        let place = consumed.iter().position(|(place, _)| *place == book.place_in_topic).unwrap_or_else(|| {
+            let groups = gathered.books.iter().filter(|other| other.place_in_topic == book.place_in_topic).count();
+            let group = match groups {
+                1 => book.name.clone(),
+                _ => format!("subscription {} ({groups} groups)", book.place_in_topic),
+            };
+            consumed.push((
+                book.place_in_topic,
+                Consumed { group, records_count: 0, payload_bytes: Some(0), records_per_second: None },
+            ));
+            consumed.len() - 1
+        });
+        let entry = &mut consumed[place].1;
+        entry.records_count += records;
+        entry.payload_bytes = entry.payload_bytes.map(|sum| sum + bytes);
+        entry.records_per_second = rate(entry.records_count as f64);
+    }
+    let consumed = consumed.into_iter().map(|(_, consumed)| consumed).collect();
     Totals {
         due_count: sum(&|end| of(&end.due)),
         unsent_count: sum(&|end| of(&end.unsent)),
@@ -195,12 +204,13 @@ fn totals(
         unfinished_count: sheet.unfinished,
         payload_bytes: produced.then_some(sheet.payload_bytes),
         wire_bytes: produced.then_some(sheet.wire_bytes),
-        confirmed_count: confirmed.filter(|_| produced),
+        confirmed_count: confirmed.map(|(count, _)| count),
         consumed,
         verification: None,
         acknowledged_per_second: rate(delivered as f64).filter(|_| produced),
         payload_bytes_per_second: rate(sheet.payload_bytes as f64).filter(|_| produced),
-        confirmed_per_second: confirmed.filter(|_| produced).and_then(|count| rate(count as f64)),
+        // Over the time between the samples themselves, which a slow answer sets apart from the phase's own.
+        confirmed_per_second: confirmed.filter(|&(_, seconds)| seconds > 0.0).map(|(count, seconds)| count as f64 / seconds),
     }
 }
 
@@ -273,7 +283,9 @@ fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<P
     let key_bytes = if plan.workload.key_distributor == model::workload::KeyDistributor::NoKey { 0 } else { 10 };
     let record_bytes = plan.workload.message_size.bytes() + key_bytes;
     let mut list = Vec::new();
+    let topics = gathered.prepared.names.len();
     for (topic, name) in gathered.prepared.names.iter().enumerate() {
+        let leaders = gathered.producer_ends.iter().find(|end| end.index as usize % topics == topic);
         for partition in 0..gathered.prepared.partitions[topic] as i32 {
             let found = sheet.partitions.get(&(topic, partition));
             let count = found.map_or(0, |found| found.acknowledged);
@@ -281,7 +293,7 @@ fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<P
             list.push(Partition {
                 topic: name.clone(),
                 partition: partition as u32,
-                leader: None,
+                leader: leaders.as_ref().and_then(|end| end.leaders.get(partition as usize).copied().flatten()),
                 acknowledged_count: count,
                 payload_bytes: Some(count * record_bytes),
                 service_p50_ns: service.as_ref().map(|summary| summary.p50_ns),
