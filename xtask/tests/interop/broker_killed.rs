@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -57,11 +57,15 @@ fn kafka(arguments: &[&str]) -> Ended {
 /// kcat, which sends a record every 20 ms to one partition whose records bear the time at which the leader appended them.
 struct Probe {
     kcat: Child,
-    feeder: JoinHandle<()>,
+    /// Returns by how much its worst wait was too long: how much this machine disturbs those who wait on it.
+    feeder: JoinHandle<Duration>,
     ends: Arc<AtomicBool>,
 }
 
 const PROBE_TOPIC: &str = "probe";
+
+/// Time between two records of the probe.
+const BEAT: Duration = Duration::from_millis(20);
 
 impl Probe {
     fn start(bootstrap: &str, partition: u64) -> Self {
@@ -70,6 +74,8 @@ impl Probe {
             "linger.ms=0",
             "retry.backoff.ms=50",
             "reconnect.backoff.max.ms=100",
+            // It should hear of the new leader when there is one, and not when it gets round to asking.
+            "topic.metadata.refresh.interval.ms=100",
         ];
         let mut kcat = Command::new("kcat")
             .args([
@@ -96,18 +102,22 @@ impl Probe {
         let feeder = std::thread::spawn({
             let ends = Arc::clone(&ends);
             move || {
+                let mut worst = Duration::ZERO;
                 while !ends.load(Ordering::Relaxed) && input.write_all(b"beat\n").is_ok() {
-                    std::thread::sleep(Duration::from_millis(20));
+                    let start = Instant::now();
+                    std::thread::sleep(BEAT);
+                    worst = worst.max(start.elapsed() - BEAT);
                 }
+                worst
             }
         });
         Self { kcat, feeder, ends }
     }
 
-    /// Ends it, and returns the longest time between two neighbouring records of its partition.
-    fn longest_gap(mut self, bootstrap: &str, partition: u64) -> Duration {
+    /// Ends it, and returns the longest time between two neighbouring records of its partition, and the worst disturbance.
+    fn longest_gap(mut self, bootstrap: &str, partition: u64) -> (Duration, Duration) {
         self.ends.store(true, Ordering::Relaxed);
-        self.feeder.join().expect("the feeder ends");
+        let disturbance = self.feeder.join().expect("the feeder ends");
         program::wait(&mut self.kcat, Duration::from_secs(30)).expect("kcat ends with its input");
         let partition = partition.to_string();
         let read = [
@@ -129,7 +139,7 @@ impl Probe {
         let times_ms: Vec<u64> = told.lines().filter_map(|line| line.parse().ok()).collect();
         assert!(times_ms.len() > 100, "the probe sent {} records", times_ms.len());
         let gaps = times_ms.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
-        Duration::from_millis(gaps.max().unwrap_or_default())
+        (Duration::from_millis(gaps.max().unwrap_or_default()), disturbance)
     }
 }
 
@@ -178,7 +188,9 @@ fn a_broker_that_is_killed_costs_time_and_no_record_that_was_acknowledged() {
             "3",
         ];
         let time = ["--rate", "5000", "--warmup", "5s", "--duration", "40s"];
-        scratch.run(&[&["--target", "driver-kafka.yaml"], &load[..], &time].concat())
+        // The wait between tries is the client's own, and not what is compared.
+        let tries = ["-X", "retry.backoff.max.ms=100"];
+        scratch.run(&[&["--target", "driver-kafka.yaml"], &load[..], &time, &tries].concat())
     });
     let probe = Probe::start(&bootstrap, probed);
     // Five seconds of warm-up, then half of what is measured.
@@ -187,7 +199,7 @@ fn a_broker_that_is_killed_costs_time_and_no_record_that_was_acknowledged() {
     std::thread::sleep(Duration::from_secs(10));
     kafka(&["restart", &VICTIM.to_string(), "--name", CLUSTER]).succeeded();
     let result = run.join().expect("the run's result");
-    let stall = probe.longest_gap(&bootstrap, probed);
+    let (stall, disturbance) = probe.longest_gap(&bootstrap, probed);
 
     let totals = &result["whole_run"];
     let ended: u64 = ["unsent", "acknowledged", "refused", "unknown", "unfinished"]
@@ -222,7 +234,7 @@ fn a_broker_that_is_killed_costs_time_and_no_record_that_was_acknowledged() {
         "the probe noticed nothing: {stall:?}"
     );
     assert!(
-        longest.abs_diff(stall) <= Duration::from_millis(500),
-        "plimsoll says {longest:?}, the probe {stall:?}"
+        longest.abs_diff(stall) <= Duration::from_millis(500) + disturbance,
+        "plimsoll says {longest:?}, the probe {stall:?}; waits on this machine were up to {disturbance:?} too long"
     );
 }
