@@ -41,9 +41,15 @@ impl Pool {
 
     /// A buffer of at least `at_least_bytes`, zeroed or with the bytes of whoever had it before.
     pub(crate) fn take(self: &Arc<Self>, at_least_bytes: usize) -> Arc<Buffer> {
+        // A somewhat larger one will do; a much larger one would be charged for nothing.
+        self.take_between(at_least_bytes, at_least_bytes + at_least_bytes / 4)
+    }
+
+    /// A buffer of at least `at_least_bytes`; one of up to `at_most_bytes` rather than one that has to be made.
+    pub(crate) fn take_between(self: &Arc<Self>, at_least_bytes: usize, at_most_bytes: usize) -> Arc<Buffer> {
         let wanted = size_class(at_least_bytes);
         let bytes = self
-            .take_from_shelf(wanted)
+            .take_from_shelf(wanted, at_most_bytes)
             .unwrap_or_else(|| vec![0; wanted].into_boxed_slice());
         self.in_use_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
         Arc::new(Buffer {
@@ -69,10 +75,9 @@ impl Pool {
         self.in_use_bytes.load(Ordering::Relaxed)
     }
 
-    fn take_from_shelf(&self, wanted: usize) -> Option<Box<[u8]>> {
+    fn take_from_shelf(&self, wanted: usize, at_most: usize) -> Option<Box<[u8]>> {
         let mut shelf = self.shelf();
-        // A somewhat larger one will do; a much larger one would be charged for nothing.
-        let size = *shelf.by_size.range(wanted..=wanted + wanted / 4).next()?.0;
+        let size = *shelf.by_size.range(wanted..=at_most.max(wanted)).next()?.0;
         let stack = shelf.by_size.get_mut(&size)?;
         let bytes = stack.pop()?;
         if stack.is_empty() {

@@ -14,6 +14,10 @@ use std::sync::{Arc, RwLockReadGuard};
 
 /// The largest buffer that several small frames share.
 const SHARED_BYTES: usize = 256 << 10;
+/// A larger one is shared only where it lies ready: one connection holds it until it is full.
+const LARGEST_SHARED_BYTES: usize = 5 << 18;
+/// Small frames are read at most so many bytes at once, so that they are still in the cache when they are checked.
+const MOST_READ_BYTES: usize = 256 << 10;
 /// Frames from here on are read exactly to their end.
 const LARGE_FRAME_BYTES: usize = 48 << 10;
 /// A claim of a larger frame is believed only as bytes arrive.
@@ -174,10 +178,9 @@ impl Input {
             None => (self.last_frame_bytes, self.last_frame_bytes >= LARGE_FRAME_BYTES),
         };
         let buffer = self.make_room(pool, wanted);
-        let end = if is_exact {
-            (self.start + wanted).min(buffer.len_bytes())
-        } else {
-            buffer.len_bytes()
+        let end = match is_exact {
+            true => self.start + wanted,
+            false => self.filled + MOST_READ_BYTES,
         };
         let end = end.max(self.filled + 1).min(buffer.len_bytes());
         let filled = read(&mut buffer.write()[self.filled..end])?;
@@ -208,7 +211,13 @@ impl Input {
         } else {
             wanted.max(self.shared_bytes)
         };
-        let next = pool.take(size.max(begun + 1));
+        let size = size.max(begun + 1);
+        let next = if size == SHARED_BYTES {
+            // Where large batches came before, their buffers are there and have been touched.
+            pool.take_between(size, LARGEST_SHARED_BYTES)
+        } else {
+            pool.take(size)
+        };
         if let Some(buffer) = self.buffer.take().filter(|_| begun > 0) {
             next.write()[..begun].copy_from_slice(&buffer.read()[self.start..self.filled]);
         }
