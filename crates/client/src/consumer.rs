@@ -7,17 +7,20 @@
 //! Fetches are full ones, without sessions (KIP-227): the topics of a load are few and busy, so that an incremental fetch
 //! would list nearly all partitions each time.
 
+mod records;
+
 use crate::admin::{OffsetAt, TopicPartition};
 use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos};
 use crate::group::{Commit, Group, GroupEvent};
 use crate::net::{ConnId, Frame, NetAction, NetEvent, Outgoing};
 use crate::rights::{Refusal, is_missing_right};
 use model::client_config::{ConsumerConfig, IsolationLevel, OffsetReset};
+use records::{Aborted, Step, Walk};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
-use wire::batch::{Batch, BatchError, HEADER_LEN, LOG_OVERHEAD};
+use wire::batch::Batch;
 use wire::codec::{Message, Reader};
 use wire::fetch::{self, AbortedTransaction, FetchPartition, FetchRequest, FetchResponseRef, FetchTopic};
 use wire::messages::list_offsets::{
@@ -79,7 +82,8 @@ pub enum SetupError {
 /// Takes what was consumed.
 pub trait Deliver {
     /// One record batch that was read from `partition` of `topic`. Records below `from_offset` were not asked for and are to
-    /// be passed over: a batch may begin before the position. `delivered_ns` is when its answer was read from the socket.
+    /// be passed over: a batch may begin before the position. `delivered_ns` is when its answer was read from the socket, or
+    /// when the pause ended in which it came.
     ///
     /// Control batches, aborted transactions (under `read_committed`) and damaged batches are not delivered.
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, delivered_ns: u64);
@@ -469,20 +473,21 @@ impl Consumer {
         self.cluster.actions()
     }
 
-    /// Sends no Fetch before that time. What is on its way still comes, and membership in the group goes on.
+    /// Sends no Fetch and delivers nothing before that time, as an application does that is busy with what it has. What is on
+    /// its way still comes and waits, and membership in the group goes on.
     pub fn pause_until(&mut self, until_ns: u64) {
         self.paused_until_ns = until_ns;
         self.look_ns = 0;
     }
 
-    /// Sends no Fetch until [`Consumer::resume`].
+    /// Fetches and delivers nothing until [`Consumer::resume`].
     pub fn pause(&mut self) {
         self.pause_until(u64::MAX);
     }
 
-    /// Fetches again.
+    /// Fetches and delivers again.
     pub fn resume(&mut self) {
-        self.pause_until(0);
+        self.pause_until(self.ticked_ns);
     }
 
     /// Commits the positions of what was delivered and is not committed, in the background and one commit at a time: while one
@@ -600,26 +605,27 @@ impl Consumer {
         self.look_ns.min(cluster_ns)
     }
 
-    /// Whether answers wait for delivery.
+    /// Whether answers can be delivered, as of the last [`Consumer::tick`].
     pub fn has_deliveries(&self) -> bool {
-        !self.fetched.is_empty()
+        !self.fetched.is_empty() && self.ticked_ns >= self.paused_until_ns
     }
 
     /// Hands all batches that wait to `sink`, and the frames that held them to `read`. Sends what can be fetched thereafter.
     pub fn deliver(&mut self, sink: &mut dyn Deliver, now_ns: u64, read: &mut Vec<Frame>) {
-        if self.fetched.is_empty() {
+        if self.fetched.is_empty() || now_ns < self.paused_until_ns {
             return;
         }
         while let Some(fetched) = self.fetched.pop_front() {
             if let Some(source) = self.sources.get_mut(&fetched.broker) {
                 source.undelivered = source.undelivered.saturating_sub(1);
             }
+            let delivered_ns = fetched.at_ns.max(self.paused_until_ns);
             if fetched.assignment == self.assignment {
                 for piece in &fetched.pieces {
                     self.deliver_piece(
                         piece,
                         &fetched.frame.bytes()[piece.range.clone()],
-                        fetched.at_ns,
+                        delivered_ns,
                         sink,
                     );
                 }
@@ -1502,130 +1508,4 @@ impl Consumer {
             }
         }
     }
-}
-
-/// What stands at a place in the records of a partition.
-enum Step<'a> {
-    Batch { batch: Batch<'a>, from: i64 },
-    Damaged { from: i64, next: i64, error: BatchError },
-}
-
-/// Goes through the batches of an answer, from a position on. Two walks over the same bytes go the same way.
-struct Walk<'a> {
-    rest: &'a [u8],
-    /// The offset of the next record that is wanted.
-    at: i64,
-    /// How far to go on where a damaged batch does not say where it ends.
-    step: i64,
-}
-
-impl<'a> Walk<'a> {
-    fn new(records: &'a [u8], at: i64, step: i64) -> Walk<'a> {
-        Walk {
-            rest: records,
-            at,
-            step,
-        }
-    }
-
-    /// Passes over a damaged batch of `length` bytes: up to the next batch if there is one, else by one step.
-    fn pass_over(&mut self, length: usize, error: BatchError) -> Step<'a> {
-        self.rest = self.rest.get(length..).unwrap_or_default();
-        let from = self.at;
-        self.at = match Batch::parse(self.rest) {
-            Ok(next) if next.base_offset() > from => next.base_offset(),
-            _ => from.saturating_add(self.step),
-        };
-        Step::Damaged {
-            from,
-            next: self.at,
-            error,
-        }
-    }
-}
-
-impl<'a> Iterator for Walk<'a> {
-    type Item = Step<'a>;
-
-    fn next(&mut self) -> Option<Step<'a>> {
-        loop {
-            if self.rest.len() < HEADER_LEN {
-                return None;
-            }
-            match Batch::parse(self.rest) {
-                Ok(batch) => {
-                    if batch.last_offset() < self.at {
-                        self.rest = &self.rest[batch.len_bytes()..];
-                        continue;
-                    }
-                    // A header that is not as producers write it comes from compaction, or is damaged.
-                    let is_plain = i64::from(batch.count()) == i64::from(batch.last_offset_delta()) + 1;
-                    if !is_plain && let Err(error) = batch.check_crc() {
-                        return Some(self.pass_over(batch.len_bytes(), error));
-                    }
-                    self.rest = &self.rest[batch.len_bytes()..];
-                    let from = self.at;
-                    self.at = batch.last_offset().saturating_add(1);
-                    return Some(Step::Batch { batch, from });
-                }
-                // Brokers send as many bytes as were asked for, so the last batch may be cut.
-                Err(BatchError::Cut { .. }) => return None,
-                Err(error) => {
-                    let length = self.rest[8..LOG_OVERHEAD]
-                        .try_into()
-                        .map_or(0, i32::from_be_bytes);
-                    let length = usize::try_from(length).map_or(usize::MAX, |length| length + LOG_OVERHEAD);
-                    return Some(self.pass_over(length, error));
-                }
-            }
-        }
-    }
-}
-
-/// Leaves out what aborted transactions wrote, by the list that comes with an answer and the markers among the records.
-struct Aborted<'a> {
-    /// By first offset.
-    coming: VecDeque<&'a AbortedTransaction>,
-    producers: BTreeSet<i64>,
-}
-
-impl<'a> Aborted<'a> {
-    fn new(transactions: &'a [AbortedTransaction]) -> Aborted<'a> {
-        let mut coming: Vec<&AbortedTransaction> = transactions.iter().collect();
-        coming.sort_by_key(|transaction| transaction.first_offset);
-        Aborted {
-            coming: coming.into(),
-            producers: BTreeSet::new(),
-        }
-    }
-
-    /// Whether the records of the next batch are to be delivered.
-    fn lets_pass(&mut self, batch: &Batch<'_>, scratch: &mut Vec<u8>) -> bool {
-        while let Some(next) = self.coming.front()
-            && next.first_offset <= batch.last_offset()
-        {
-            self.producers.insert(next.producer_id);
-            self.coming.pop_front();
-        }
-        if batch.is_control() {
-            if is_abort_marker(batch, scratch) {
-                self.producers.remove(&batch.producer_id());
-            }
-            return false;
-        }
-        !(batch.is_transactional() && self.producers.contains(&batch.producer_id()))
-    }
-}
-
-/// The key of a marker is a version and a type, two bytes each: type 0 aborts, 1 commits.
-fn is_abort_marker(batch: &Batch<'_>, scratch: &mut Vec<u8>) -> bool {
-    /// A marker has one record of a few bytes.
-    const MOST_BYTES: usize = 4096;
-    let Ok(mut records) = batch.records(scratch, MOST_BYTES) else {
-        return false;
-    };
-    let Some(Ok(record)) = records.next() else {
-        return false;
-    };
-    record.key.and_then(|key| key.get(2..4)) == Some(&[0, 0])
 }

@@ -246,6 +246,43 @@ fn the_next_fetch_goes_out_before_the_last_one_is_delivered_and_no_further() {
 }
 
 #[test]
+fn what_comes_during_a_pause_is_delivered_when_it_ends() {
+    let mut network = Network::new().with_topic("t", 1);
+    let mut consumer = consumer(&[], 1, StartAt::Offset(0));
+    network.pass(&mut consumer, MS);
+    let asked = network.take(ApiKey::FETCH);
+    consumer.pause_until(100 * MS);
+    fetched(
+        &mut network,
+        &mut consumer,
+        &asked,
+        0,
+        &[records(0, 2, &[batch(0, 2)])],
+    );
+    assert!(!consumer.has_deliveries());
+    assert_eq!(deliver(&mut network, &mut consumer), []);
+    assert_eq!(network.waiting(), []);
+    assert_eq!(consumer.next_deadline_ns(), 100 * MS);
+    network.pass(&mut consumer, 99 * MS);
+    assert!(consumer.has_deliveries());
+    assert_eq!(deliver(&mut network, &mut consumer), [(0, 0, 0, 2)]);
+    assert_eq!(network.waiting(), [ApiKey::FETCH]);
+}
+
+#[test]
+fn a_consumer_that_waits_for_records_lets_its_thread_sleep() {
+    let mut network = Network::new().with_topic("t", 3);
+    let mut consumer = consumer(&[], 3, StartAt::Offset(0));
+    network.pass(&mut consumer, MS);
+    assert_eq!(network.waiting(), [ApiKey::FETCH; 3]);
+    let request_timeout_and_wait = 30_500 * MS;
+    assert_eq!(
+        consumer.next_deadline_ns(),
+        network.now_ns + request_timeout_and_wait
+    );
+}
+
+#[test]
 fn each_broker_has_one_fetch_with_the_partitions_that_it_leads() {
     let mut network = Network::new().with_topic("t", 6);
     let mut consumer = consumer(&[], 6, StartAt::Offset(0));
