@@ -513,9 +513,15 @@ impl Run {
 
     fn end_phase(&mut self, now_ns: u64) {
         let ended = self.gathered.phase_ends_ns.len();
-        let planned = self.gathered.shared.phases[ended].end_ns;
+        let phase = &self.gathered.shared.phases[ended];
         let now_ns = now_ns.saturating_sub(self.gathered.start_ns);
-        self.gathered.phase_ends_ns.push(planned.map_or(now_ns, |planned| planned.min(now_ns)));
+        let end_ns = match phase.end_ns {
+            // So many records last until the next one would be due, though nobody waits for that.
+            Some(planned_ns) if phase.counted && !self.gathered.shared.is_stopping() => planned_ns,
+            Some(planned_ns) => planned_ns.min(now_ns),
+            None => now_ns,
+        };
+        self.gathered.phase_ends_ns.push(end_ns);
         self.edge();
     }
 
@@ -687,8 +693,10 @@ impl Run {
         }
         // What the brokers have, once everything that was sent has ended.
         let within = Duration::from_nanos(shared.drain_limit_ns().max(2 * SECOND_NS));
-        let ends = self.observer.as_ref().and_then(|observer| observer.ask_last(self.edges_asked, within));
-        self.edges_asked += 1;
+        let mut ends = self.ask_ends(within);
+        if plan.target.producer.config.acks == model::client_config::Acks::None {
+            ends = self.await_settled(ends, within);
+        }
         self.await_consumers(&ends, interrupt, sink);
         shared.end_consumers();
         for handle in std::mem::take(&mut self.consumers) {
@@ -729,6 +737,37 @@ impl Run {
             self.gathered.topics_left = left.into_iter().map(|(name, _)| name).collect();
         }
         self.gathered.end_ns = shared.clock.now_ns();
+    }
+
+    fn ask_ends(&mut self, within: Duration) -> Option<EndOffsets> {
+        let ends = self.observer.as_ref().and_then(|observer| observer.ask_last(self.edges_asked, within));
+        self.edges_asked += 1;
+        ends
+    }
+
+    /// With acks=0 the brokers may still be reading what was written: until all has arrived, or nothing more does.
+    fn await_settled(&mut self, mut ends: Option<EndOffsets>, within: Duration) -> Option<EndOffsets> {
+        let shared = Arc::clone(&self.gathered.shared);
+        let written = shared.live.acknowledged.load(Ordering::Relaxed);
+        let before = self.observer.as_ref().and_then(Observer::first).map(|ends| ends.sum());
+        let began_ns = shared.clock.now_ns();
+        let mut unchanged_since_ns = began_ns;
+        while let Some(now) = &ends {
+            let now_ns = shared.clock.now_ns();
+            let arrived = before.is_some_and(|before| now.sum().saturating_sub(before) >= written);
+            let waited = now_ns - unchanged_since_ns > SECOND_NS || now_ns - began_ns > 5 * SECOND_NS;
+            if arrived || waited {
+                break;
+            }
+            // Nothing else is to be done meanwhile, so the channel's wait serves as the pause.
+            let _ = self.receiver.recv_timeout(Duration::from_millis(20)).map(|message| self.take(message, &mut |_: LoadEvent<'_>| Ok(())));
+            let newer = self.ask_ends(within);
+            if newer.as_ref().map(EndOffsets::sum) != Some(now.sum()) {
+                unchanged_since_ns = shared.clock.now_ns();
+            }
+            ends = newer;
+        }
+        ends
     }
 
     fn leftovers(&mut self, kind: &str, left: &[(String, String)]) {
@@ -848,7 +887,8 @@ fn phases(workload: &Workload) -> Result<(Option<Schedule>, Vec<LoadPhase>, Vec<
             (None, workload::PhaseLength::Time(time)) => end.map(|end: u64| end + time.as_nanos() as u64),
             (None, workload::PhaseLength::Records(_)) => None,
         };
-        phases.push(LoadPhase { name: *name, end_ns: end });
+        let counted = matches!(length, workload::PhaseLength::Records(_));
+        phases.push(LoadPhase { name: *name, end_ns: end, counted });
     }
     if layout.is_empty() {
         // Rates are counted in windows of the phases where their times are known beforehand.

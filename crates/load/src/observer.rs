@@ -70,6 +70,11 @@ impl Observer {
         taken.last().cloned().flatten()
     }
 
+    /// The first answer, once a later one has been waited for.
+    pub fn first(&self) -> Option<EndOffsets> {
+        self.taken.borrow().first().cloned().flatten()
+    }
+
     /// The answers in the order of the questions; absent where one did not come.
     pub fn end(self, asked: usize) -> Vec<Option<EndOffsets>> {
         let mut answers = self.taken.into_inner();

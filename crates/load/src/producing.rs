@@ -396,7 +396,11 @@ impl Thread<'_> {
             let ends_ns = phases[unit.phase].end_ns.map(|end_ns| start_ns + end_ns);
             let by_time = ends_ns.is_some_and(|ends_ns| now_ns >= ends_ns);
             let range = unit.part.phases[unit.phase].clone();
-            let by_count = unit.next >= range.end && (unit.part.share.is_none() || ends_ns.is_none());
+            // A phase of so many records is over for a producer that has sent its own; the last one needs no wait for
+            // the moment at which a next record would be due.
+            let last = unit.phase + 1 == phases.len();
+            let counted = phases[unit.phase].counted && (last || unit.part.share.is_none());
+            let by_count = unit.next >= range.end && counted;
             if !by_time && !by_count {
                 return;
             }

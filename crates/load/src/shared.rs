@@ -20,6 +20,8 @@ pub struct LoadPhase {
     pub name: PhaseName,
     /// When it ends, since the start of load; `None` where only the number of records ends it.
     pub end_ns: Option<u64>,
+    /// Whether it is as long as a number of records takes.
+    pub counted: bool,
 }
 
 /// Counters for the progress line.

@@ -314,8 +314,8 @@ mod tests {
     fn shared() -> Shared {
         let share = Share::of(Schedule::Constant(ConstantRate::new(1000, 1).unwrap()), 0, 1).unwrap();
         let phases = vec![
-            LoadPhase { name: PhaseName::WarmUp, end_ns: Some(1_000_000_000) },
-            LoadPhase { name: PhaseName::Measure, end_ns: Some(2_000_000_000) },
+            LoadPhase { name: PhaseName::WarmUp, end_ns: Some(1_000_000_000), counted: false },
+            LoadPhase { name: PhaseName::Measure, end_ns: Some(2_000_000_000), counted: false },
         ];
         let sequences = vec![vec![0..1000, 1000..2000]];
         let shared = Shared::new(RunClock::start(), RUN, phases, &[1], vec![Some(share)], sequences, true, None, 0);
