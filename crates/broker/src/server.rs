@@ -178,6 +178,8 @@ pub(crate) struct Worker {
     outbox: Vec<(ConnectionId, Answer)>,
     /// Connections that had their turn and have more to bring.
     unfinished: Vec<usize>,
+    /// Brokers whose listeners could not accept, as when there are no descriptors left.
+    stalled: Vec<i32>,
 }
 
 /// Whether a connection stays.
@@ -228,6 +230,7 @@ pub(crate) fn build(
         next_thread: 0,
         outbox: Vec::new(),
         unfinished: Vec::new(),
+        stalled: Vec::new(),
     };
     let workers = polls.into_iter().enumerate().map(worker).collect();
     Ok((shared, workers))
@@ -245,7 +248,9 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(),
-                    Token(token) if token >= LISTENERS => self.accept(token - LISTENERS),
+                    Token(token) if token >= LISTENERS => {
+                        self.accept(i32::try_from(token - LISTENERS).unwrap_or(0));
+                    }
                     Token(number) => {
                         let is_over = event.is_error() || event.is_write_closed();
                         self.ready(number, is_over, event.is_read_closed());
@@ -254,6 +259,10 @@ impl Worker {
             }
             for number in unfinished {
                 self.ready(number, false, false);
+            }
+            // The poll tells only once that somebody wants to connect.
+            for broker in std::mem::take(&mut self.stalled) {
+                self.accept(broker);
             }
             if self.index == 0 {
                 self.tick();
@@ -330,8 +339,7 @@ impl Worker {
         }
     }
 
-    fn accept(&mut self, broker: usize) {
-        let Ok(broker) = i32::try_from(broker) else { return };
+    fn accept(&mut self, broker: i32) {
         while let Some(listener) = self.listeners.get(&broker) {
             match listener.accept() {
                 Ok((stream, peer)) => {
@@ -345,8 +353,11 @@ impl Worker {
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Nobody there any more, or no descriptors left: clients try again, and so does the next event.
-                Err(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.stalled.push(broker);
+                    return;
+                }
             }
         }
     }
