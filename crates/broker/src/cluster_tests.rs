@@ -538,6 +538,7 @@ fn topics_are_created_altered_described_and_deleted() {
         ErrorCode::INVALID_REPLICATION_FACTOR
     );
     assert_eq!(bench.create("v w", 1, 1, &[]), ErrorCode::INVALID_TOPIC_EXCEPTION);
+    assert_eq!(bench.create("..", 1, 1, &[]), ErrorCode::INVALID_TOPIC_EXCEPTION);
     assert_eq!(
         bench.create("v", 1, 1, &[("retention.ms", "x")]),
         ErrorCode::INVALID_CONFIG
@@ -627,6 +628,17 @@ fn topics_are_created_altered_described_and_deleted() {
         bench.ask(1, &request).responses[0].error_code,
         ErrorCode::UNKNOWN_TOPIC_ID
     );
+}
+
+#[test]
+fn names_that_metrics_would_mix_up_are_refused() {
+    let mut bench = Bench::new(1, &[]);
+    assert_eq!(bench.create("a.b_c", 1, 1, &[]), ErrorCode::NONE);
+    assert_eq!(
+        bench.create("a_b.c", 1, 1, &[]),
+        ErrorCode::INVALID_TOPIC_EXCEPTION
+    );
+    assert_eq!(bench.create("a-b_c", 1, 1, &[]), ErrorCode::NONE);
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl Handle {
     }
 
     fn position(&self, id: i32) -> Result<usize, UnknownBroker> {
-        let index = usize::try_from(id - FIRST_BROKER_ID)
+        let index = usize::try_from(id.saturating_sub(FIRST_BROKER_ID))
             .ok()
             .filter(|index| *index < self.addresses.len());
         index.ok_or(UnknownBroker(id))

@@ -181,11 +181,14 @@ fn colliding<'a>(cluster: &'a Cluster, name: &str) -> Option<&'a str> {
     if !name.contains(['.', '_']) {
         return None;
     }
-    let plain = name.replace('.', "_");
-    cluster
-        .topics()
-        .find(|topic: &&Topic| topic.name.replace('.', "_") == plain)
-        .map(|topic| topic.name.as_str())
+    let plain = |name: &str| {
+        name.bytes()
+            .map(|byte| if byte == b'.' { b'_' } else { byte })
+            .collect::<Vec<u8>>()
+    };
+    let wanted = plain(name);
+    let collides = |topic: &&Topic| topic.name.len() == wanted.len() && plain(&topic.name) == wanted;
+    cluster.topics().find(collides).map(|topic| topic.name.as_str())
 }
 
 pub(super) fn check_partitions(partitions: i32) -> Result<(), Refusal> {
