@@ -1262,6 +1262,17 @@ impl Consumer {
             let node = Node::Broker(broker);
             if !self.cluster.is_ready(node, now_ns) {
                 look_ns = look_ns.min(self.look_at_node(node, now_ns));
+                let is_known = self.cluster.metadata().brokers.contains_key(&broker);
+                if !is_known || self.cluster.retry_at_ns(node).is_some() {
+                    // A near replica that cannot be reached is given up for the leader.
+                    for &place in &places {
+                        look_ns = if self.partitions[place].replica.take().is_some() {
+                            now_ns
+                        } else {
+                            look_ns
+                        };
+                    }
+                }
                 continue;
             }
             // Those that have waited longest come first, since the broker fills its answer from the front.

@@ -8,6 +8,9 @@ use std::time::Duration;
 use wire::ErrorCode;
 use wire::codec::{Message, Reader, Request};
 
+/// A broker that metadata has not named for so long is not one of the cluster's, or is down.
+const MISSING_BROKER_NS: u64 = 1_000_000_000;
+
 /// Whom to ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum To {
@@ -225,30 +228,51 @@ impl Admin {
             To::Broker(id) => Some(id),
         };
         let mut node = None;
+        let mut is_missing = false;
         if let Some(id) = wanted {
             let broker = Node::Broker(id);
             if self.cluster.is_ready(broker, now_ns) {
                 node = Some(broker);
-            } else if !self.cluster.metadata().brokers.contains_key(&id) {
-                self.cluster.want_metadata();
             }
             trial.look(&self.cluster, broker);
-            if node.is_none() && trial.has_given_up() && to != To::Controller {
-                let metadata = self.cluster.metadata();
-                let address = metadata.brokers.get(&id).map(|broker| broker.address.clone());
-                if let Some(address) = address {
-                    let failure = ServerFailure {
-                        broker: Some(id),
-                        address,
-                        reason: trial.reason_or("no answer yet"),
-                    };
-                    return Err(AdminError::Unreachable { api: R::KEY, failure });
+            let address = self
+                .cluster
+                .metadata()
+                .brokers
+                .get(&id)
+                .map(|broker| broker.address.clone());
+            if address.is_none() {
+                self.cluster.want_metadata();
+                is_missing = now_ns >= trial.missing_since(now_ns).saturating_add(MISSING_BROKER_NS);
+            }
+            if node.is_none() && to != To::Controller {
+                match address {
+                    Some(address) if trial.has_given_up() => {
+                        let reason = trial.reason_or("no answer yet");
+                        let failure = ServerFailure {
+                            broker: Some(id),
+                            address,
+                            reason,
+                        };
+                        return Err(AdminError::Unreachable { api: R::KEY, failure });
+                    }
+                    None if is_missing => {
+                        return Err(AdminError::UnknownBroker {
+                            api: R::KEY,
+                            broker: id,
+                        });
+                    }
+                    _ => {}
                 }
             }
         }
         // Brokers without ZooKeeper pass requests on to the controller, so any will do where it cannot be reached.
         if node.is_none()
-            && (to == To::Any || (to == To::Controller && (wanted.is_none() || trial.has_given_up())))
+            && match to {
+                To::Any => true,
+                To::Controller => wanted.is_none() || is_missing || trial.has_given_up(),
+                To::Broker(_) => false,
+            }
         {
             node = self.cluster.any_ready();
             if node.is_none() {

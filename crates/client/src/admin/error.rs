@@ -78,6 +78,14 @@ pub enum AdminError {
         /// Of whom, and why not.
         failure: ServerFailure,
     },
+    /// A broker that is needed is not one of the cluster's, or is down.
+    #[error("{api} cannot be asked: the cluster names no broker {broker} that is alive")]
+    UnknownBroker {
+        /// What was to be asked.
+        api: ApiKey,
+        /// The broker's id.
+        broker: i32,
+    },
     /// It took too long.
     #[error("{what} was not done within {} s{}", .after.as_secs_f64(), .last.as_ref().map(|last| format!("; last: {last}")).unwrap_or_default())]
     TimedOut {

@@ -41,7 +41,7 @@ impl Admin {
     ///
     /// # Errors
     ///
-    /// When a broker does not answer in time. A broker that refuses has its own outcome.
+    /// When a broker does not answer in time. A broker that refuses has its own outcome; one that cannot be reached has none.
     pub fn describe_log_dirs(
         &mut self,
         brokers: &[i32],
@@ -71,7 +71,10 @@ impl Admin {
         let answers = self.call_many(&calls, DescribeLogDirsRequest::VERSIONS, until_ns);
         let mut described = BTreeMap::new();
         for (&id, answer) in brokers.iter().zip(answers) {
-            let message = answer?.message;
+            let message = match answer {
+                Err(AdminError::Unreachable { .. } | AdminError::UnknownBroker { .. }) => continue,
+                other => other?.message,
+            };
             // Before version 3 a principal without rights is answered with an empty list.
             let error = match message.error_code {
                 ErrorCode::NONE if message.results.is_empty() => ErrorCode::CLUSTER_AUTHORIZATION_FAILED,

@@ -117,7 +117,11 @@ impl Admin {
             for answer in self.call_many(&calls, versions.clone(), until_ns) {
                 let answer = match answer {
                     // The leader is gone; another may lead by the next round.
-                    Err(AdminError::Unreachable { .. }) if self.clock.now_ns() < until_ns => continue,
+                    Err(AdminError::Unreachable { .. } | AdminError::UnknownBroker { .. })
+                        if self.clock.now_ns() < until_ns =>
+                    {
+                        continue;
+                    }
                     other => other?,
                 };
                 for topic in answer.message.topics {

@@ -121,6 +121,7 @@ pub(super) struct Trial {
     seen_retry_ns: u64,
     failures: u32,
     reason: Option<CloseReason>,
+    missing_since_ns: Option<u64>,
 }
 
 impl Trial {
@@ -149,6 +150,11 @@ impl Trial {
                 CloseReason::Unresolved { .. } | CloseReason::BadFrame { .. } | CloseReason::TimedOut { .. },
             ) => true,
         }
+    }
+
+    /// Since when metadata has not named the broker, as far as this trial knows.
+    pub(super) fn missing_since(&mut self, now_ns: u64) -> u64 {
+        *self.missing_since_ns.get_or_insert(now_ns)
     }
 
     /// The failure that is worth a word, with `otherwise` where nothing has failed yet.

@@ -109,6 +109,7 @@ struct Part {
     index: i32,
     error: ErrorCode,
     high_watermark: i64,
+    near_replica: Option<i32>,
     aborted: Vec<AbortedTransaction>,
     records: Vec<u8>,
 }
@@ -143,7 +144,7 @@ fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, thrott
             diverging_epoch: None,
             current_leader: None,
             aborted_transactions: Some(&part.aborted),
-            preferred_read_replica: -1,
+            preferred_read_replica: part.near_replica.unwrap_or(-1),
             records_bytes: part.records.len(),
         })
         .collect();
@@ -444,6 +445,42 @@ fn leaders_are_followed_after_a_refusal() {
         );
         assert_eq!(events(&mut consumer), []);
     }
+}
+
+#[test]
+fn a_near_replica_is_read_from_until_it_cannot_help() {
+    let mut network = Network::new().with_topic("t", 1);
+    let mut consumer = consumer(&["client.rack=here"], 1, StartAt::Offset(4));
+    network.pass(&mut consumer, MS);
+    for helpless in [
+        ErrorCode::OFFSET_OUT_OF_RANGE,
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+    ] {
+        let asked = network.take(ApiKey::FETCH);
+        assert_eq!(
+            (asked.broker, asked.message::<FetchRequest>().rack_id.as_str()),
+            (1, "here")
+        );
+        let part = Part {
+            near_replica: Some(2),
+            ..records(0, 9, &[])
+        };
+        fetched(&mut network, &mut consumer, &asked, 0, &[part]);
+        let asked = network.take(ApiKey::FETCH);
+        assert_eq!((asked.broker, wanted(&asked)), (2, vec![(0, 4)]));
+        fetched(&mut network, &mut consumer, &asked, 0, &[error(0, helpless)]);
+        network.pass_slowly(&mut consumer, 300 * MS, 10 * MS);
+    }
+    let asked = network.take(ApiKey::FETCH);
+    let part = Part {
+        near_replica: Some(77),
+        ..records(0, 9, &[])
+    };
+    fetched(&mut network, &mut consumer, &asked, 0, &[part]);
+    network.pass_slowly(&mut consumer, 100 * MS, 10 * MS);
+    assert_eq!(network.take(ApiKey::FETCH).broker, 1);
+    assert_eq!(events(&mut consumer), []);
+    assert_eq!(consumer.counts().offset_resets, 0);
 }
 
 #[test]

@@ -246,6 +246,9 @@ fn disks_tell_their_replicas_and_free_space() {
             .count();
         assert_eq!(replicas, 2, "broker {broker}: {dirs:?}");
     }
+    brokers.stop_broker(2).expect("it exists");
+    let described = admin.describe_log_dirs(&[1, 2], None).expect("an answer");
+    assert_eq!(described.keys().copied().collect::<Vec<_>>(), [1]);
 }
 
 #[test]
