@@ -2,7 +2,7 @@
 
 use crate::arguments::{From, RunArguments};
 use model::client_config::is_secret;
-use model::workload::{Workload, WorkloadDraft};
+use model::workload::{Workload, WorkloadDraft, keys};
 
 /// What stands in place of a secret.
 const HIDDEN: &str = "[hidden]";
@@ -57,7 +57,7 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
         .join(" ")
 }
 
-/// What makes the workload of a run without a file into this one.
+/// What makes the workload of a run without a file into this one, in the order of the keys.
 fn assignments(workload: &Workload) -> Vec<String> {
     let standard = WorkloadDraft::standard()
         .resolve()
@@ -69,6 +69,11 @@ fn assignments(workload: &Workload) -> Vec<String> {
         assignments.push(format!("messageSize={}", workload.message_size.bytes()));
     }
     assignments.retain(|assignment| !standard.contains(assignment));
+    let place = |assignment: &String| {
+        let name = assignment.split_once('=').map_or("", |(name, _)| name);
+        keys().iter().position(|key| key.name == name)
+    };
+    assignments.sort_by_key(place);
     assignments
 }
 

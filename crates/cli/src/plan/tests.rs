@@ -36,7 +36,7 @@ testDurationMinutes: 1
 ";
 
 const CONSUME_WORKLOAD: &str = "\
-topicNames: [orders, it's]
+topicNames: [orders, 'pay.ments_2']
 existingTopics: true
 subscriptionsPerTopic: 1
 consumerPerSubscription: 1
@@ -261,7 +261,7 @@ fn all_faults_are_told_at_once() {
         "--duration: testDuration = 90: a duration needs a unit: 90s, 90m or 90ms",
         "--threads: \"0\": a whole number from 1 to 1024",
         "--drain-timeout: \"soon\": a duration is a number with a unit",
-        "-X: ackss = all: unknown property; did you mean acks?",
+        "-X: ackss = all: Kafka's clients have no such property; did you mean acks?",
         "--bootstrap-server: bootstrap.servers = a:99999: ",
     ] {
         let found = told.iter().filter(|fault| fault.starts_with(expected)).count();

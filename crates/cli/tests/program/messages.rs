@@ -116,7 +116,7 @@ fn misspelt_keys_and_properties_name_the_nearest() {
         "typo-property",
         &["run", "--command-config", "client.properties"],
         2,
-        "plimsoll: error: client.properties:2: linger.mss = 5: unknown property; did you mean linger.ms?\n",
+        "plimsoll: error: client.properties:2: linger.mss = 5: Kafka's clients have no such property; did you mean linger.ms?\n",
     );
     check(
         "typo-topics-property",
@@ -129,7 +129,7 @@ fn misspelt_keys_and_properties_name_the_nearest() {
             "linger.mss=5",
         ],
         2,
-        "plimsoll: error: -X: linger.mss = 5: unknown property; did you mean linger.ms?\n",
+        "plimsoll: error: -X: linger.mss = 5: Kafka's clients have no such property; did you mean linger.ms?\n",
     );
 }
 

@@ -331,6 +331,8 @@ fn records_too_large_for_client_or_broker_are_refused_before_load() {
     assert_eq!(client.status, Some(1));
     assert!(client.stderr.contains("max.request.size"), "{}", client.stderr);
     let broker = run(&[
+        "--rate",
+        "10",
         "--record-size",
         "10000",
         "--topic-config",
