@@ -136,7 +136,7 @@ fn judged(result: &RunResult, manner: Manner) -> String {
         (None, LimitedBy::Unknown) if manner.closed_loop => format!("as fast as it went, {limit}"),
         (None, LimitedBy::Unknown) => limit.to_owned(),
         (None, _) if manner.closed_loop => format!("as fast as it went, {limit}"),
-        (None, _) => limit.to_owned(),
+        (None, _) => super::verdict::words(result, verdict),
     }
 }
 

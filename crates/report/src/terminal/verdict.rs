@@ -1,6 +1,6 @@
 //! The verdict with the figures it rests on.
 
-use model::result::{LimitedBy, RunResult};
+use model::result::{LimitedBy, RunResult, Verdict};
 
 use crate::wrap::wrapped;
 
@@ -15,19 +15,36 @@ pub(super) fn limit_words(limited_by: LimitedBy) -> &'static str {
     }
 }
 
+/// The judgement in words. A rate that was reached was not limited: what then is not the cluster's is in the latencies.
+pub(super) fn words(result: &RunResult, verdict: &Verdict) -> String {
+    let limit = limit_words(verdict.limited_by);
+    match (verdict.sustained, verdict.limited_by) {
+        (Some(true), _) => format!("sustained, {limit}"),
+        (Some(false), _) => format!("not sustained, {limit}"),
+        (None, LimitedBy::Generator) if rate_was_reached(result) => {
+            "rate reached, latencies disturbed by the load generator".to_owned()
+        }
+        (None, LimitedBy::Quota) if rate_was_reached(result) => {
+            "rate reached, latencies disturbed by a client quota".to_owned()
+        }
+        (None, _) => limit.to_owned(),
+    }
+}
+
+/// Whether all but one in two hundred of the records that were due were acknowledged (or written, with acks=0).
+fn rate_was_reached(result: &RunResult) -> bool {
+    let totals = result.measured().and_then(|phase| phase.totals.as_ref());
+    totals.is_some_and(|totals| {
+        let done = totals.acknowledged_count.or(totals.written_count).unwrap_or(0);
+        totals.due_count.is_some_and(|due| due > 0 && done as f64 >= due as f64 * 0.995)
+    })
+}
+
 pub(super) fn section(result: &RunResult) -> String {
     let Some(verdict) = &result.verdict else {
         return String::new();
     };
-    let sustained = match verdict.sustained {
-        Some(true) => "sustained, ",
-        Some(false) => "not sustained, ",
-        None => "",
-    };
-    let mut text = wrapped(
-        "Verdict   ",
-        &format!("{sustained}{}", limit_words(verdict.limited_by)),
-    );
+    let mut text = wrapped("Verdict   ", &words(result, verdict));
     for evidence in &verdict.evidence {
         text.push_str(&wrapped("  - ", &evidence.text));
     }
