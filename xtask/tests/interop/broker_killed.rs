@@ -71,6 +71,7 @@ impl Probe {
     fn start(bootstrap: &str, partition: u64) -> Self {
         let settings = [
             "acks=all",
+            "max.in.flight=1",
             "linger.ms=0",
             "retry.backoff.ms=50",
             "reconnect.backoff.max.ms=100",
@@ -87,12 +88,7 @@ impl Probe {
                 "-p",
                 &partition.to_string(),
             ])
-            .args(
-                settings
-                    .iter()
-                    .chain(&["enable.idempotence=true"])
-                    .flat_map(|setting| ["-X", setting]),
-            )
+            .args(settings.iter().flat_map(|setting| ["-X", setting]))
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
