@@ -1,8 +1,9 @@
 //! DescribeLogDirs (35), versions 1 to 4: how many bytes each replica on this broker has.
 //!
 //! There is no directory: the one that is named stands for memory. Its total is what all brokers of the process may use
-//! together, and all of it is usable, because the oldest records make way for new ones. Followers are positions in their
-//! leader's log, so what they show takes no memory.
+//! together. How much of it is usable is left out (−1, not told): the oldest records make way for new ones, so it never
+//! fills up, and a tool that holds a load against the free space would be misled. Followers are positions in their leader's
+//! log, so what they show takes no memory.
 
 use super::Context;
 use crate::cluster::Cluster;
@@ -54,7 +55,7 @@ pub(super) fn serve(
         log_dir: MEMORY.to_owned(),
         topics: topics.collect(),
         total_bytes: cluster.memory_bytes as i64,
-        usable_bytes: cluster.memory_bytes as i64,
+        usable_bytes: -1,
         ..DescribeLogDirsResult::default()
     };
     DescribeLogDirsResponse {
