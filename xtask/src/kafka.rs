@@ -19,6 +19,7 @@ use crate::workspace::Workspace;
 use assembly::Assembly;
 use cluster::Cluster;
 pub use cluster::Plan;
+pub use tool::command as tool_command;
 pub use version::Version;
 
 /// The release that is run where none is named.

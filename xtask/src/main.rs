@@ -1,4 +1,4 @@
-//! The project's chores, as `cargo x …`: `check`, `test`, `status`, and `kafka`, which runs real Apache Kafka here.
+//! The project's chores, as `cargo x …`: `check`, `test`, `bench`, `status`, and `kafka`, which runs real Apache Kafka here.
 //!
 //! What is needed of the machine (a JDK, Maven, kcat) is installed from Debian's packages where it is missing; everything
 //! that a chore makes stands under Cargo's target directory.
@@ -13,6 +13,7 @@
     reason = "chores wait for processes, and read JAVA_HOME, CARGO and the like"
 )]
 
+mod bench;
 mod check;
 mod debian;
 mod kafka;
@@ -41,6 +42,8 @@ enum Chore {
     Check(check::Arguments),
     /// All tests: the workspace's, then those against real Kafka and its tools, and kcat
     Test,
+    /// Rates and CPU: with embedded brokers, and beside Kafka's own tools and librdkafka's on real Kafka
+    Bench(bench::Arguments),
     /// Which tier was run last, on which commit, and how it ended
     Status,
     /// Real Apache Kafka on loopback, from Maven Central
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::locate().and_then(|workspace| match arguments.chore {
         Chore::Check(arguments) => check::run(&workspace, &arguments),
         Chore::Test => test::run(&workspace),
+        Chore::Bench(arguments) => bench::run(&workspace, &arguments),
         Chore::Status => status::print(&workspace),
         Chore::Kafka(command) => kafka::run(&workspace, command),
     });

@@ -51,7 +51,7 @@ pub fn print(workspace: &Workspace) -> Result<ExitCode> {
     println!("now    {}", here.as_deref().unwrap_or("not a git repository"));
     let tiers = read(workspace)?;
     if tiers.is_empty() {
-        println!("nothing was run yet: cargo x check, cargo x test");
+        println!("nothing was run yet: cargo x check, cargo x test, cargo x bench");
     }
     for (tier, ended) in &tiers {
         let outcome = if ended.succeeded { "ok" } else { "FAILED" };

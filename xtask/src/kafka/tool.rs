@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -180,6 +180,13 @@ pub fn run(workspace: &Workspace, arguments: Arguments) -> Result<ExitCode> {
     };
     let (tool, tool_arguments) = arguments.tool.split_first().context("a tool is expected")?;
     let tool = tool.to_str().context("a tool's name is expected")?;
+    let mut command = command(workspace, version, tool)?;
+    Err(command.args(tool_arguments).exec()).context("cannot run java")
+}
+
+/// The command that runs a tool of this release, by the name of its script or the full name of its class. It wants the
+/// tool's own arguments yet.
+pub fn command(workspace: &Workspace, version: Version, tool: &str) -> Result<Command> {
     let assembly = Assembly::of(workspace, version)?;
     let class = match TOOLS
         .iter()
@@ -195,7 +202,8 @@ pub fn run(workspace: &Workspace, arguments: Arguments) -> Result<ExitCode> {
     let heap = std::env::var("KAFKA_HEAP_OPTS").unwrap_or_else(|_| default_heap(tool).to_owned());
     let heap_options: Vec<&str> = heap.split_whitespace().collect();
     let mut command = assembly.java(&heap_options, Log::Tool);
-    Err(command.arg(class).args(tool_arguments).exec()).context("cannot run java")
+    command.arg(class);
+    Ok(command)
 }
 
 /// The heap that Kafka's script of that name gives it.
