@@ -446,7 +446,7 @@ impl Consumer {
             let high_watermark = partition
                 .high_watermark
                 .filter(|_| partition.place == Place::Known)?;
-            Some(sum + high_watermark.saturating_sub(partition.delivered).max(0) as u64)
+            Some(sum.saturating_add(high_watermark.saturating_sub(partition.delivered).max(0) as u64))
         })
     }
 
@@ -1219,7 +1219,8 @@ impl Consumer {
         }
         if let Some(from) = from {
             self.counts.offset_resets += 1;
-            self.counts.skipped_offsets += offset.saturating_sub(from).max(0) as u64;
+            let skipped = offset.saturating_sub(from).max(0) as u64;
+            self.counts.skipped_offsets = self.counts.skipped_offsets.saturating_add(skipped);
             self.events.push_back(ConsumerEvent::OffsetReset {
                 topic: partition.topic.to_string(),
                 partition: partition.index,
@@ -1372,7 +1373,7 @@ impl Consumer {
         let throttle_ns = u64::try_from(response.throttle_time_ms).unwrap_or(0) * 1_000_000;
         self.counts.throttle_ns += throttle_ns;
         if version >= 8 {
-            self.sources.entry(broker).or_default().throttled_until_ns = at_ns + throttle_ns;
+            self.sources.entry(broker).or_default().throttled_until_ns = at_ns.saturating_add(throttle_ns);
         }
         if response.error_code.is_error() {
             if response.error_code.is_retriable() {

@@ -399,7 +399,7 @@ impl Group {
                 return None;
             }
             self.cluster.want_metadata();
-            self.coordinator_is_lost(now_ns + self.settings.retry_backoff_ns);
+            self.coordinator_is_lost(now_ns.saturating_add(self.settings.retry_backoff_ns));
         }
         if !self.is_finding && now_ns >= self.find_at_ns {
             match self.cluster.any_ready() {
@@ -819,7 +819,7 @@ impl Group {
     }
 
     fn on_lost(&mut self, tag: Asked, now_ns: u64) {
-        let again_ns = now_ns + self.settings.retry_backoff_ns;
+        let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
         match tag {
             Asked::Coordinator => {
                 self.is_finding = false;
@@ -928,13 +928,15 @@ impl Group {
                 }
             }
             // A coordinator that is not there yet: Kafka creates the topic of offsets with the first group.
-            error if error.is_retriable() => self.find_at_ns = now_ns + self.settings.retry_backoff_ns,
+            error if error.is_retriable() => {
+                self.find_at_ns = now_ns.saturating_add(self.settings.retry_backoff_ns)
+            }
             error => self.refuse(ApiKey::FIND_COORDINATOR, error, message),
         }
     }
 
     fn on_joined(&mut self, response: JoinGroupResponse, now_ns: u64) {
-        let again_ns = now_ns + self.settings.retry_backoff_ns;
+        let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
         match response.error_code {
             ErrorCode::NONE => {}
             ErrorCode::MEMBER_ID_REQUIRED => {
@@ -975,7 +977,7 @@ impl Group {
     }
 
     fn on_synced(&mut self, response: SyncGroupResponse, now_ns: u64) -> Result<(), (ApiKey, DecodeError)> {
-        let again_ns = now_ns + self.settings.retry_backoff_ns;
+        let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
         match response.error_code {
             ErrorCode::NONE => {}
             ErrorCode::REBALANCE_IN_PROGRESS => {
@@ -1047,7 +1049,7 @@ impl Group {
                 self.coordinator_is_lost(now_ns);
             }
             error if error.is_retriable() => {
-                self.heartbeat_at_ns = now_ns + self.settings.retry_backoff_ns;
+                self.heartbeat_at_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
             }
             error => self.refuse(ApiKey::HEARTBEAT, error, None),
         }
@@ -1082,7 +1084,7 @@ impl Group {
                 self.coordinator_is_lost(now_ns);
             }
             self.commit_wanted.get_or_insert(commits);
-            self.commit_at_ns = now_ns + self.settings.retry_backoff_ns;
+            self.commit_at_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
             return;
         }
         let subject = match error {
@@ -1151,10 +1153,10 @@ impl Group {
             }
             error if error.refreshes_coordinator() => {
                 self.coordinator_is_lost(now_ns);
-                self.want_offsets_again(partitions, now_ns + self.settings.retry_backoff_ns);
+                self.want_offsets_again(partitions, now_ns.saturating_add(self.settings.retry_backoff_ns));
             }
             error if error.is_retriable() => {
-                self.want_offsets_again(partitions, now_ns + self.settings.retry_backoff_ns);
+                self.want_offsets_again(partitions, now_ns.saturating_add(self.settings.retry_backoff_ns));
             }
             error if error == ErrorCode::TOPIC_AUTHORIZATION_FAILED => {
                 let topic = found

@@ -193,7 +193,7 @@ impl Admin {
                             repeated[index] |= written_ns.is_some();
                             last_failure = Some(reason.to_string());
                             slots[index] = Slot::Waiting {
-                                not_before_ns: now_ns + self.retry_backoff_ns,
+                                not_before_ns: now_ns.saturating_add(self.retry_backoff_ns),
                             };
                         }
                     }

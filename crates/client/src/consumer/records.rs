@@ -129,3 +129,67 @@ fn is_abort_marker(batch: &Batch<'_>, scratch: &mut Vec<u8>) -> bool {
     };
     record.key.and_then(|key| key.get(2..4)) == Some(&[0, 0])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use wire::batch::{BatchBuilder, RecordHeaders};
+    use wire::compress::{Codec, Compressor};
+
+    fn batch(base_offset: i64, count: u32) -> Vec<u8> {
+        let mut builder = BatchBuilder::new(Vec::new());
+        for _ in 0..count {
+            builder.push(0, None, 4, &RecordHeaders::default(), |out| {
+                out.extend_from_slice(b"abcd")
+            });
+        }
+        let mut compressor = Compressor::new(Codec::None, None).expect("a codec");
+        let mut bytes = builder
+            .seal(&mut compressor, &mut Vec::new())
+            .expect("a batch")
+            .into_buffer();
+        bytes[..8].copy_from_slice(&base_offset.to_be_bytes());
+        bytes
+    }
+
+    /// Offsets from which steps were taken, and where the walk ended.
+    fn walk(records: &[u8], at: i64, step: i64) -> (Vec<i64>, i64) {
+        let mut walk = Walk::new(records, at, step);
+        let froms = walk.by_ref().map(|found| match found {
+            Step::Batch { from, .. } | Step::Damaged { from, .. } => from,
+        });
+        (froms.collect(), walk.at)
+    }
+
+    proptest! {
+        /// Whatever stands in the bytes, a walk ends, never goes back, and goes the same way twice.
+        #[test]
+        fn a_walk_over_damaged_batches_only_goes_forward(
+            counts in proptest::collection::vec(1u32..5, 1..6),
+            damages in proptest::collection::vec((0usize..600, any::<u8>()), 0..8),
+            at in 0i64..20,
+            step in 1i64..9,
+        ) {
+            let mut records = Vec::new();
+            let mut offset = 0;
+            for count in counts {
+                records.extend(batch(offset, count));
+                offset += i64::from(count);
+            }
+            for (place, byte) in damages {
+                let length = records.len();
+                records[place % length] = byte;
+            }
+            let (froms, end) = walk(&records, at, step);
+            prop_assert!(froms.is_sorted() && froms.iter().all(|&from| from >= at && from <= end));
+            prop_assert_eq!(walk(&records, at, step), (froms, end));
+        }
+
+        #[test]
+        fn any_bytes_can_be_walked_over(records in proptest::collection::vec(any::<u8>(), 0..300), at in any::<i64>()) {
+            let (_, end) = walk(&records, at, 1);
+            prop_assert!(end >= at);
+        }
+    }
+}
