@@ -36,6 +36,8 @@ use std::time::Duration;
 /// The cluster has to be reached, and every client to be ready, within this.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const CONNECT_WITHIN: Duration = Duration::from_secs(25);
+/// How long the end offsets before the load are waited for.
+const BASELINE_WITHIN: Duration = Duration::from_secs(10);
 /// After an interruption what was sent is awaited for no longer than this.
 const INTERRUPTED_DRAIN_NS: u64 = 1_000_000_000;
 /// Between the moment at which all clients are ready and the first due time.
@@ -438,12 +440,14 @@ impl Run {
     /// From the first due record to the moment when the producers have ended.
     fn conduct(&mut self, interrupt: &Interrupt, sink: &mut dyn Sink, sink_error: &mut Option<std::io::Error>) {
         let shared = Arc::clone(&self.gathered.shared);
+        // The first sample has to be there before the first record is, or it would count some of the run's own.
+        self.ask_ends(BASELINE_WITHIN);
         let start_ns = shared.clock.now_ns() + LEAD_NS;
         self.gathered.start_ns = start_ns;
         // Threads hand over at whole seconds; the line comes when they have.
         self.last_tick_ns = start_ns;
         self.gathered.memory.rss_start_bytes = host::resident_bytes();
-        self.edge();
+        self.sample_host();
         shared.start_at(start_ns);
         let wall_ns = shared.clock.wall_start().as_nanos() as u64 + start_ns;
         let header = IntervalLog::header(
@@ -527,12 +531,16 @@ impl Run {
 
     /// Samples what is sampled at the edges of phases.
     fn edge(&mut self) {
-        self.gathered.throttling.push(host::cgroup_throttling());
-        self.gathered.process_cpu.push(host::process_cpu());
+        self.sample_host();
         if let Some(observer) = &self.observer {
             observer.ask();
             self.edges_asked += 1;
         }
+    }
+
+    fn sample_host(&mut self) {
+        self.gathered.throttling.push(host::cgroup_throttling());
+        self.gathered.process_cpu.push(host::process_cpu());
     }
 
     /// True when a client failed for good.

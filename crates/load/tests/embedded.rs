@@ -171,3 +171,72 @@ fn what_does_not_fit_ends_before_the_load_and_leaves_nothing() {
     let told = run(too_many).unwrap_err().to_string();
     assert!(told.contains('5') && told.contains('3'), "{told}");
 }
+
+/// Runs `plan` while another thread does something to the brokers.
+fn run_while(brokers: &broker::Handle, plan: LoadPlan, disturb: impl FnOnce(&broker::Handle) + Send) -> RunResult {
+    std::thread::scope(|scope| {
+        scope.spawn(|| disturb(brokers));
+        run(plan).unwrap().result
+    })
+}
+
+/// Waits in a test's own thread; the load's time is real here.
+fn wait_ms(ms: u64) {
+    let (_keep, never) = std::sync::mpsc::channel::<()>();
+    let _ = never.recv_timeout(Duration::from_millis(ms));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_doubled_or_reordered_when_brokers_go_and_come_back() {
+    let brokers = brokers();
+    let keys = [
+        "topics=2",
+        "partitionsPerTopic=6",
+        "messageSize=100",
+        "producerRate=20000",
+        "producersPerTopic=2",
+        "consumerPerSubscription=2",
+        "warmupDuration=0s",
+        "testDuration=6s",
+    ];
+    let plan = plan(&brokers.bootstrap(), &keys, &["batch.size=2000", "retry.backoff.ms=20"]);
+    let result = run_while(&brokers, plan, |brokers| {
+        for id in [2, 3, 1] {
+            wait_ms(1_200);
+            brokers.stop_broker(id).unwrap();
+            wait_ms(500);
+            brokers.start_broker(id).unwrap();
+        }
+    });
+    let totals = &result.whole_run;
+    let failed = totals.refused_count + totals.unknown_count + totals.unfinished_count;
+    let (due, unsent) = (totals.due_count.unwrap(), totals.unsent_count.unwrap());
+    let (acknowledged, confirmed) = (totals.acknowledged_count.unwrap(), totals.confirmed_count.unwrap());
+    assert_eq!(due, 120_000);
+    assert_eq!(due, unsent + totals.sent_count);
+    assert_eq!(totals.sent_count, acknowledged + failed);
+    let found = totals.verification.unwrap();
+    assert!(acknowledged <= confirmed, "{acknowledged} {confirmed} {found:?} {:?} {:?}", totals.consumed, result.events);
+    assert!(confirmed <= acknowledged + totals.unknown_count + totals.unfinished_count);
+    assert!(!found.found_damage() && found.foreign_count == 0, "{found:?}");
+    assert!(!result.errors.is_empty() && !result.events.is_empty(), "what went wrong is told");
+    assert!(acknowledged > 100_000, "{acknowledged}: {:?}", result.errors);
+}
+
+#[test]
+fn a_rate_that_cannot_be_reached_ends_on_time_with_all_accounted_for() {
+    let brokers = brokers();
+    let keys = ["messageSize=1000", "producerRate=100000000", "warmupDuration=0s", "testDuration=2s", "subscriptionsPerTopic=0"];
+    let began = std::time::Instant::now();
+    let result = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap().result;
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    let totals = &result.whole_run;
+    assert_eq!(totals.due_count, Some(200_000_000));
+    assert_eq!(totals.due_count.unwrap(), totals.unsent_count.unwrap() + totals.sent_count);
+    assert_eq!(totals.acknowledged_count, Some(totals.sent_count));
+    assert_eq!(totals.confirmed_count, totals.acknowledged_count);
+    let response = result.measured().unwrap().latency(Metric::Response).unwrap().clone();
+    assert_eq!(response.count, 200_000_000, "what was not sent is in the distribution with its age");
+    assert!(response.censored_count.unwrap() >= totals.unsent_count.unwrap());
+    assert_eq!(result.verdict.unwrap().sustained, Some(false));
+}
