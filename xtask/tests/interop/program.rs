@@ -14,6 +14,11 @@ pub struct Ended {
 }
 
 impl Ended {
+    /// Whether it ended well.
+    pub fn is_success(&self) -> bool {
+        self.status.success()
+    }
+
     /// Its standard output, if it ended well.
     #[track_caller]
     pub fn succeeded(self) -> String {
