@@ -12,7 +12,7 @@ use crate::result_folder::{ResultFolder, SERIES_FILE};
 use client::clock::RunClock;
 use load::plan::{Ended, Interrupt, LoadError, LoadEvent, Sink};
 use model::fault::Notice;
-use model::result::{PhaseName, RunResult, Warning};
+use model::result::{Event, PhaseName, RunResult, Warning};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::Arc;
@@ -192,10 +192,22 @@ impl Sink for RunSink {
                 };
                 self.console.progress(&line);
             }
-            LoadEvent::Happened(event) => self.console.step(&event.label),
+            LoadEvent::Happened(event) => self.console.step(&happened(event)),
             LoadEvent::Series(lines) => self.folder.append_series(lines)?,
         }
         Ok(())
+    }
+}
+
+/// What happened, and where, unless the event's own words tell.
+fn happened(event: &Event) -> String {
+    let broker = event.broker.map(|broker| format!("broker {broker}"));
+    let places = event.partition.clone().into_iter().chain(broker);
+    let untold: Vec<String> = places.filter(|place| !event.label.contains(place)).collect();
+    if untold.is_empty() {
+        event.label.clone()
+    } else {
+        format!("{}: {}", untold.join(", "), event.label)
     }
 }
 

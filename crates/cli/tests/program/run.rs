@@ -401,6 +401,9 @@ fn records_that_failed_make_the_run_fail() {
         "request.timeout.ms=1000",
         "-X",
         "linger.ms=0",
+        "-X",
+        // How long the removal of the topic is tried, which nobody will answer.
+        "default.api.timeout.ms=3000",
     ];
     let load = [
         "--rate",
