@@ -16,7 +16,10 @@ impl RunClock {
     /// A clock that starts now.
     pub fn start() -> RunClock {
         let wall_origin = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        RunClock { origin: Instant::now(), wall_origin }
+        RunClock {
+            origin: Instant::now(),
+            wall_origin,
+        }
     }
 
     /// Nanoseconds since the start.

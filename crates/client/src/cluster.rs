@@ -68,6 +68,9 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Questions that any broker can answer go to others while one has been silent for this long.
+const SLOW_NS: u64 = 2_000_000_000;
+
 /// A broker as metadata names it, or a bootstrap server of which only the address is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Node {
@@ -175,9 +178,17 @@ pub enum ClusterEvent<T> {
 
 #[derive(Debug)]
 enum Purpose<T> {
-    Versions { version: i16 },
-    Metadata { version: i16 },
-    User { tag: T, version: i16, response_tagged: bool },
+    Versions {
+        version: i16,
+    },
+    Metadata {
+        version: i16,
+    },
+    User {
+        tag: T,
+        version: i16,
+        response_tagged: bool,
+    },
 }
 
 #[derive(Debug)]
@@ -187,6 +198,7 @@ struct InFlight<T> {
     written_ns: Option<u64>,
     timeout_at_ns: u64,
     has_answer: bool,
+    asked_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +220,8 @@ struct Link<T> {
     retry_at_ns: u64,
     last_failure: Option<CloseReason>,
     versions: Option<ApiVersionTable>,
+    /// Its oldest question has waited for an answer for longer than [`SLOW_NS`].
+    is_slow: bool,
 }
 
 impl<T> Link<T> {
@@ -222,13 +236,16 @@ impl<T> Link<T> {
             retry_at_ns: 0,
             last_failure: None,
             versions: None,
+            is_slow: false,
         }
     }
 
     fn conn(&self) -> Option<ConnId> {
         match self.state {
             LinkState::Idle => None,
-            LinkState::Connecting { conn, .. } | LinkState::Negotiating { conn, .. } | LinkState::Ready { conn } => Some(conn),
+            LinkState::Connecting { conn, .. }
+            | LinkState::Negotiating { conn, .. }
+            | LinkState::Ready { conn } => Some(conn),
         }
     }
 }
@@ -324,7 +341,11 @@ impl<T> Cluster<T> {
         self.links
             .iter()
             .filter(|link| link.failures > 0)
-            .filter_map(|link| link.last_failure.as_ref().map(|failure| (link.node, &link.address, failure)))
+            .filter_map(|link| {
+                link.last_failure
+                    .as_ref()
+                    .map(|failure| (link.node, &link.address, failure))
+            })
     }
 
     /// Why no broker of this cluster can be spoken with at all, if that is so (no common version).
@@ -334,7 +355,9 @@ impl<T> Cluster<T> {
 
     /// Whether requests may be sent to `node` now. Opens a connection if there is none and the back-off has passed.
     pub fn is_ready(&mut self, node: Node, now_ns: u64) -> bool {
-        let Some(&index) = self.by_node.get(&node) else { return false };
+        let Some(&index) = self.by_node.get(&node) else {
+            return false;
+        };
         match self.links[index].state {
             LinkState::Ready { .. } => true,
             LinkState::Idle if now_ns >= self.links[index].retry_at_ns => {
@@ -350,24 +373,41 @@ impl<T> Cluster<T> {
         self.links
             .iter()
             .filter(|link| matches!(link.state, LinkState::Ready { .. }))
-            .min_by_key(|link| (matches!(link.node, Node::Bootstrap(_)), link.in_flight.len()))
+            .min_by_key(|link| {
+                (
+                    link.is_slow,
+                    matches!(link.node, Node::Bootstrap(_)),
+                    link.in_flight.len(),
+                )
+            })
             .map(|link| link.node)
     }
 
     /// How many requests to `node` have not been answered.
     pub fn in_flight(&self, node: Node) -> usize {
-        self.by_node.get(&node).map_or(0, |&index| self.links[index].in_flight.len())
+        self.by_node
+            .get(&node)
+            .map_or(0, |&index| self.links[index].in_flight.len())
     }
 
     /// The newest version of `R` that we and `node` have in common, within `ours`.
     pub fn version(&self, node: Node, key: ApiKey, ours: RangeInclusive<i16>) -> Result<i16, SendError> {
-        let versions =
-            self.by_node.get(&node).and_then(|&index| self.links[index].versions.as_ref()).ok_or(SendError::NotReady)?;
+        let versions = self
+            .by_node
+            .get(&node)
+            .and_then(|&index| self.links[index].versions.as_ref())
+            .ok_or(SendError::NotReady)?;
         Ok(versions.pick(key, ours)?)
     }
 
     /// Sends `request` in the newest common version.
-    pub fn send<R: Request>(&mut self, node: Node, request: &R, tag: T, now_ns: u64) -> Result<(), SendError> {
+    pub fn send<R: Request>(
+        &mut self,
+        node: Node,
+        request: &R,
+        tag: T,
+        now_ns: u64,
+    ) -> Result<(), SendError> {
         let timeout_ns = self.config.request_timeout_ns;
         self.send_within(node, R::VERSIONS, request, tag, now_ns, timeout_ns)
     }
@@ -385,8 +425,17 @@ impl<T> Cluster<T> {
         let version = self.version(node, R::KEY, versions)?;
         let correlation = self.next_correlation();
         let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, request);
-        let response_tagged = R::FLEXIBLE_FROM.is_some_and(|from| version >= from) && R::KEY != ApiKey::API_VERSIONS;
-        self.send_raw(node, Outgoing::plain(head, correlation), version, response_tagged, Some(timeout_ns), tag, now_ns)
+        let response_tagged =
+            R::FLEXIBLE_FROM.is_some_and(|from| version >= from) && R::KEY != ApiKey::API_VERSIONS;
+        self.send_raw(
+            node,
+            Outgoing::plain(head, correlation),
+            version,
+            response_tagged,
+            Some(timeout_ns),
+            tag,
+            now_ns,
+        )
     }
 
     /// The correlation id for a request that the caller encodes.
@@ -397,7 +446,10 @@ impl<T> Cluster<T> {
 
     /// Sends a request that the caller has encoded with a correlation id of [`Cluster::next_correlation`].
     /// `response_tagged` says that the answer's header is the flexible one; without `timeout_ns` no answer is awaited.
-    #[allow(clippy::too_many_arguments, reason = "one call site each in the producer and the consumer, all plain values")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one call site each in the producer and the consumer, all plain values"
+    )]
     pub fn send_raw(
         &mut self,
         node: Node,
@@ -410,13 +462,20 @@ impl<T> Cluster<T> {
     ) -> Result<(), SendError> {
         let &index = self.by_node.get(&node).ok_or(SendError::NotReady)?;
         let link = &mut self.links[index];
-        let LinkState::Ready { conn } = link.state else { return Err(SendError::NotReady) };
+        let LinkState::Ready { conn } = link.state else {
+            return Err(SendError::NotReady);
+        };
         link.in_flight.push_back(InFlight {
             correlation: request.correlation,
-            purpose: Purpose::User { tag, version, response_tagged },
+            purpose: Purpose::User {
+                tag,
+                version,
+                response_tagged,
+            },
             written_ns: None,
             timeout_at_ns: now_ns.saturating_add(timeout_ns.unwrap_or(self.config.request_timeout_ns)),
             has_answer: timeout_ns.is_some(),
+            asked_ns: now_ns,
         });
         self.actions.push(NetAction::Send { conn, request });
         Ok(())
@@ -445,12 +504,14 @@ impl<T> Cluster<T> {
     /// Time passes: time-outs, reconnects, metadata that is wanted or has grown old.
     pub fn tick(&mut self, now_ns: u64) {
         for index in 0..self.links.len() {
-            let link = &self.links[index];
+            let link = &mut self.links[index];
+            let oldest = link.in_flight.iter().find(|request| request.has_answer);
+            link.is_slow = oldest.is_some_and(|request| now_ns >= request.asked_ns + SLOW_NS);
             let late = match link.state {
                 LinkState::Idle => None,
-                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => {
-                    (now_ns >= since_ns + self.config.setup_timeout_ns).then_some("socket.connection.setup.timeout.ms")
-                }
+                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => (now_ns
+                    >= since_ns + self.config.setup_timeout_ns)
+                    .then_some("socket.connection.setup.timeout.ms"),
                 LinkState::Ready { .. } => link
                     .in_flight
                     .iter()
@@ -489,14 +550,20 @@ impl<T> Cluster<T> {
             }
         }
         if self.metadata_wanted && !self.metadata_in_flight {
-            // Waits for the back-off, or for a connection that is to be opened after its own.
-            let allowed = self.metadata_asked_ns.map_or(0, |asked| asked + self.config.retry_backoff_ns);
-            let connection = if self.any_ready().is_some() {
-                0
-            } else {
-                self.links.iter().filter(|link| link.state == LinkState::Idle).map(|link| link.retry_at_ns).min().unwrap_or(0)
-            };
-            at(allowed.max(connection));
+            // Waits for the back-off, or for a connection that is to be opened after its own; one that is under way
+            // announces itself.
+            let allowed = self
+                .metadata_asked_ns
+                .map_or(0, |asked| asked + self.config.retry_backoff_ns);
+            let underway = self
+                .links
+                .iter()
+                .any(|link| !matches!(link.state, LinkState::Idle | LinkState::Ready { .. }));
+            if self.any_ready().is_some() {
+                at(allowed);
+            } else if !underway {
+                at(allowed.max(self.links.iter().map(|link| link.retry_at_ns).min().unwrap_or(0)));
+            }
         } else if self.has_metadata {
             at(self.metadata_fresh_until_ns);
         }
@@ -511,12 +578,17 @@ impl<T> Cluster<T> {
 
     /// Something happened on a connection of ours.
     pub fn on_net(&mut self, conn: ConnId, event: NetEvent, now_ns: u64) {
-        let Some(index) = self.links.iter().position(|link| link.conn() == Some(conn)) else { return };
+        let Some(index) = self.links.iter().position(|link| link.conn() == Some(conn)) else {
+            return;
+        };
         match event {
             NetEvent::Connected => {
-                self.links[index].state = LinkState::Negotiating { conn, since_ns: now_ns };
+                self.links[index].state = LinkState::Negotiating {
+                    conn,
+                    since_ns: now_ns,
+                };
                 // Version 3 tells the broker who we are; one that does not know it answers in version 0.
-                self.ask_versions(index, conn, 3);
+                self.ask_versions(index, conn, 3, now_ns);
             }
             NetEvent::Written { correlation, at_ns } => self.on_written(index, correlation, at_ns),
             NetEvent::Frame(frame) => {
@@ -537,10 +609,16 @@ impl<T> Cluster<T> {
     }
 
     fn connect(&mut self, index: usize, now_ns: u64) {
-        let conn = ConnId { owner: self.config.owner, serial: self.next_serial };
+        let conn = ConnId {
+            owner: self.config.owner,
+            serial: self.next_serial,
+        };
         self.next_serial += 1;
         let link = &mut self.links[index];
-        link.state = LinkState::Connecting { conn, since_ns: now_ns };
+        link.state = LinkState::Connecting {
+            conn,
+            since_ns: now_ns,
+        };
         self.actions.push(NetAction::Connect {
             conn,
             address: link.address.clone(),
@@ -550,39 +628,69 @@ impl<T> Cluster<T> {
         link.attempts = link.attempts.wrapping_add(1);
     }
 
-    fn ask_versions(&mut self, index: usize, conn: ConnId, version: i16) {
+    fn ask_versions(&mut self, index: usize, conn: ConnId, version: i16, now_ns: u64) {
         let correlation = self.next_correlation();
         let request = ApiVersionsRequest {
             client_software_name: "plimsoll".to_owned(),
             client_software_version: env!("CARGO_PKG_VERSION").to_owned(),
-            ..ApiVersionsRequest::default()
         };
         let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
-        self.push_own(index, conn, head, correlation, Purpose::Versions { version });
+        self.push_own(
+            index,
+            conn,
+            head,
+            correlation,
+            Purpose::Versions { version },
+            now_ns,
+        );
     }
 
-    fn push_own(&mut self, index: usize, conn: ConnId, head: Vec<u8>, correlation: i32, purpose: Purpose<T>) {
+    fn push_own(
+        &mut self,
+        index: usize,
+        conn: ConnId,
+        head: Vec<u8>,
+        correlation: i32,
+        purpose: Purpose<T>,
+        now_ns: u64,
+    ) {
         self.links[index].in_flight.push_back(InFlight {
             correlation,
             purpose,
             written_ns: None,
             timeout_at_ns: u64::MAX,
             has_answer: true,
+            asked_ns: now_ns,
         });
-        self.actions.push(NetAction::Send { conn, request: Outgoing::plain(head, correlation) });
+        self.actions.push(NetAction::Send {
+            conn,
+            request: Outgoing::plain(head, correlation),
+        });
     }
 
     fn ask_metadata(&mut self, now_ns: u64) {
-        if self.metadata_asked_ns.is_some_and(|asked| now_ns < asked + self.config.retry_backoff_ns) {
+        if self
+            .metadata_asked_ns
+            .is_some_and(|asked| now_ns < asked + self.config.retry_backoff_ns)
+        {
             return;
         }
         let Some(node) = self.any_ready() else {
             // One attempt at a time, brokers that we know before bootstrap servers, as long as none is on its way.
-            let underway = self.links.iter().any(|link| !matches!(link.state, LinkState::Idle | LinkState::Ready { .. }));
+            let underway = self
+                .links
+                .iter()
+                .any(|link| !matches!(link.state, LinkState::Idle | LinkState::Ready { .. }));
             if !underway {
                 let candidate = (0..self.links.len())
                     .filter(|&index| now_ns >= self.links[index].retry_at_ns)
-                    .min_by_key(|&index| (self.links[index].failures, matches!(self.links[index].node, Node::Bootstrap(_)), index));
+                    .min_by_key(|&index| {
+                        (
+                            self.links[index].failures,
+                            matches!(self.links[index].node, Node::Bootstrap(_)),
+                            index,
+                        )
+                    });
                 if let Some(index) = candidate {
                     self.connect(index, now_ns);
                 }
@@ -598,7 +706,13 @@ impl<T> Cluster<T> {
         };
         let request = MetadataRequest {
             topics: Some(
-                self.topics.iter().map(|name| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() }).collect(),
+                self.topics
+                    .iter()
+                    .map(|name| MetadataRequestTopic {
+                        name: Some(name.clone()),
+                        ..Default::default()
+                    })
+                    .collect(),
             ),
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
@@ -607,8 +721,19 @@ impl<T> Cluster<T> {
         let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
         let index = self.by_node[&node];
         let conn = self.links[index].conn().expect("a ready link is connected");
-        self.push_own(index, conn, head, correlation, Purpose::Metadata { version });
-        self.links[index].in_flight.back_mut().expect("just pushed").timeout_at_ns = now_ns + self.config.request_timeout_ns;
+        self.push_own(
+            index,
+            conn,
+            head,
+            correlation,
+            Purpose::Metadata { version },
+            now_ns,
+        );
+        self.links[index]
+            .in_flight
+            .back_mut()
+            .expect("just pushed")
+            .timeout_at_ns = now_ns + self.config.request_timeout_ns;
         self.metadata_in_flight = true;
         self.metadata_wanted = false;
         self.metadata_asked_ns = Some(now_ns);
@@ -616,7 +741,13 @@ impl<T> Cluster<T> {
 
     fn on_written(&mut self, index: usize, correlation: i32, at_ns: u64) {
         let link = &mut self.links[index];
-        let Some(place) = link.in_flight.iter().position(|request| request.correlation == correlation) else { return };
+        let Some(place) = link
+            .in_flight
+            .iter()
+            .position(|request| request.correlation == correlation)
+        else {
+            return;
+        };
         link.in_flight[place].written_ns = Some(at_ns);
         if !link.in_flight[place].has_answer {
             let request = link.in_flight.remove(place).expect("the place is in it");
@@ -629,43 +760,78 @@ impl<T> Cluster<T> {
     fn on_frame(&mut self, index: usize, conn: ConnId, frame: Frame, now_ns: u64) -> Result<(), String> {
         let mut reader = Reader::new(frame.bytes());
         let correlation = reader.read_i32().map_err(|error| error.to_string())?;
-        let place = self.links[index].in_flight.iter().position(|request| request.has_answer);
+        let place = self.links[index]
+            .in_flight
+            .iter()
+            .position(|request| request.has_answer);
         let request = match place {
-            Some(place) if self.links[index].in_flight[place].correlation == correlation => {
-                self.links[index].in_flight.remove(place).expect("the place is in it")
-            }
+            Some(place) if self.links[index].in_flight[place].correlation == correlation => self.links[index]
+                .in_flight
+                .remove(place)
+                .expect("the place is in it"),
             _ => return Err(format!("answer {correlation} to a question that was not asked")),
         };
         match request.purpose {
             Purpose::Versions { version } => self.on_versions(index, conn, version, &mut reader, now_ns),
             Purpose::Metadata { version } => {
                 if MetadataRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
-                    reader.skip_tagged(Layout { version, flexible: true }).map_err(|error| error.to_string())?;
+                    reader
+                        .skip_tagged(Layout {
+                            version,
+                            flexible: true,
+                        })
+                        .map_err(|error| error.to_string())?;
                 }
                 self.metadata_in_flight = false;
-                let response = MetadataResponse::decode(version, &mut reader).map_err(|error| format!("metadata: {error}"))?;
+                let response = MetadataResponse::decode(version, &mut reader)
+                    .map_err(|error| format!("metadata: {error}"))?;
                 self.on_metadata(response, now_ns);
                 Ok(())
             }
-            Purpose::User { tag, version, response_tagged } => {
+            Purpose::User {
+                tag,
+                version,
+                response_tagged,
+            } => {
                 if response_tagged {
-                    reader.skip_tagged(Layout { version, flexible: true }).map_err(|error| error.to_string())?;
+                    reader
+                        .skip_tagged(Layout {
+                            version,
+                            flexible: true,
+                        })
+                        .map_err(|error| error.to_string())?;
                 }
                 let body_at = reader.position_bytes();
                 let written_ns = request.written_ns.unwrap_or(now_ns);
                 let node = self.links[index].node;
-                self.events.push_back(ClusterEvent::Answer { node, tag, version, frame, body_at, written_ns, at_ns: now_ns });
+                self.events.push_back(ClusterEvent::Answer {
+                    node,
+                    tag,
+                    version,
+                    frame,
+                    body_at,
+                    written_ns,
+                    at_ns: now_ns,
+                });
                 Ok(())
             }
         }
     }
 
-    fn on_versions(&mut self, index: usize, conn: ConnId, version: i16, reader: &mut Reader<'_>, now_ns: u64) -> Result<(), String> {
-        let not_kafka = |error: wire::codec::DecodeError| format!("the answer to ApiVersions cannot be read: {error}");
+    fn on_versions(
+        &mut self,
+        index: usize,
+        conn: ConnId,
+        version: i16,
+        reader: &mut Reader<'_>,
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let not_kafka =
+            |error: wire::codec::DecodeError| format!("the answer to ApiVersions cannot be read: {error}");
         let mut first = reader.clone();
         let error = ErrorCode(first.read_i16().map_err(not_kafka)?);
         if error == ErrorCode::UNSUPPORTED_VERSION && version > 0 {
-            self.ask_versions(index, conn, 0);
+            self.ask_versions(index, conn, 0, now_ns);
             return Ok(());
         }
         let response = ApiVersionsResponse::decode(version, reader).map_err(not_kafka)?;
@@ -704,7 +870,9 @@ impl<T> Cluster<T> {
             // Brokers learn of a new leader one after the other: an answer from one that lags must not take us back.
             if let Some(known) = known.filter(|known| known.topic_id == topic.topic_id) {
                 for partition in &mut partitions {
-                    if let Ok(place) = known.partitions.binary_search_by_key(&partition.index, |known| known.index)
+                    if let Ok(place) = known
+                        .partitions
+                        .binary_search_by_key(&partition.index, |known| known.index)
                         && known.partitions[place].leader_epoch > partition.leader_epoch
                         && partition.leader_epoch >= 0
                     {
@@ -714,7 +882,12 @@ impl<T> Cluster<T> {
             }
             topics.insert(
                 name,
-                TopicInfo { error: topic.error_code, topic_id: topic.topic_id, is_internal: topic.is_internal, partitions },
+                TopicInfo {
+                    error: topic.error_code,
+                    topic_id: topic.topic_id,
+                    is_internal: topic.is_internal,
+                    partitions,
+                },
             );
         }
         self.metadata = Metadata {
@@ -722,8 +895,17 @@ impl<T> Cluster<T> {
                 .brokers
                 .into_iter()
                 .map(|broker| {
-                    let address = HostPort { host: broker.host, port: broker.port.clamp(0, 65535) as u16 };
-                    (broker.node_id, BrokerInfo { address, rack: broker.rack })
+                    let address = HostPort {
+                        host: broker.host,
+                        port: broker.port.clamp(0, 65535) as u16,
+                    };
+                    (
+                        broker.node_id,
+                        BrokerInfo {
+                            address,
+                            rack: broker.rack,
+                        },
+                    )
                 })
                 .collect(),
             controller: (response.controller_id >= 0).then_some(response.controller_id),
@@ -746,11 +928,14 @@ impl<T> Cluster<T> {
     fn lose(&mut self, index: usize, reason: CloseReason, now_ns: u64) {
         let link = &mut self.links[index];
         // A broker closes a connection that has been idle for long; that is no failure, and the next use opens it again.
-        let idle_close = matches!(link.state, LinkState::Ready { .. }) && link.in_flight.is_empty() && reason == CloseReason::ByPeer;
+        let idle_close = matches!(link.state, LinkState::Ready { .. })
+            && link.in_flight.is_empty()
+            && reason == CloseReason::ByPeer;
         link.state = LinkState::Idle;
         link.versions = None;
         if !idle_close {
-            let backoff_ns = (self.config.reconnect_backoff_ns << link.failures.min(16)).min(self.config.reconnect_backoff_max_ns);
+            let backoff_ns = (self.config.reconnect_backoff_ns << link.failures.min(16))
+                .min(self.config.reconnect_backoff_max_ns);
             link.failures += 1;
             link.retry_at_ns = now_ns.saturating_add(backoff_ns);
             link.last_failure = Some(reason.clone());

@@ -50,7 +50,12 @@ pub struct Outgoing {
 impl Outgoing {
     /// A request without batches.
     pub fn plain(head: Vec<u8>, correlation: i32) -> Outgoing {
-        Outgoing { head, cuts: Vec::new(), bodies: Vec::new(), correlation }
+        Outgoing {
+            head,
+            cuts: Vec::new(),
+            bodies: Vec::new(),
+            correlation,
+        }
     }
 
     /// Bytes on the wire.
@@ -146,7 +151,10 @@ impl std::fmt::Display for CloseReason {
             CloseReason::ByPeer => write!(f, "closed by the broker"),
             CloseReason::Failed { error } => write!(f, "connection failed ({error})"),
             CloseReason::BadFrame { claimed_bytes } => {
-                write!(f, "the peer does not speak Kafka on this port (frame of {claimed_bytes} bytes)")
+                write!(
+                    f,
+                    "the peer does not speak Kafka on this port (frame of {claimed_bytes} bytes)"
+                )
             }
             CloseReason::TimedOut { what } => write!(f, "timed out ({what})"),
         }
@@ -168,7 +176,10 @@ impl Frame {
 
     /// A frame of those bytes, for tests on a network of their own.
     pub fn from_bytes(bytes: Vec<u8>) -> Frame {
-        Frame { len: bytes.len(), buffer: bytes }
+        Frame {
+            len: bytes.len(),
+            buffer: bytes,
+        }
     }
 }
 
@@ -277,7 +288,9 @@ pub struct Net {
 
 impl std::fmt::Debug for Net {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Net").field("connections", &self.conns.len()).finish_non_exhaustive()
+        f.debug_struct("Net")
+            .field("connections", &self.conns.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -328,14 +341,24 @@ impl Net {
     pub fn act(&mut self, actions: &mut Vec<NetAction>) {
         for action in actions.drain(..) {
             match action {
-                NetAction::Connect { conn, address, attempt, options } => {
+                NetAction::Connect {
+                    conn,
+                    address,
+                    attempt,
+                    options,
+                } => {
                     if let Err(reason) = self.connect(conn, &address, attempt, options) {
                         self.pending.push((conn, NetEvent::Closed(reason)));
                     }
                 }
                 NetAction::Send { conn, request } => {
-                    let Some(&token) = self.tokens.get(&conn) else { continue };
-                    let state = self.conns.get_mut(&token).expect("tokens and connections go together");
+                    let Some(&token) = self.tokens.get(&conn) else {
+                        continue;
+                    };
+                    let state = self
+                        .conns
+                        .get_mut(&token)
+                        .expect("tokens and connections go together");
                     state.outgoing.push_back(request);
                     if state.writable {
                         self.write(token);
@@ -364,12 +387,18 @@ impl Net {
             other => other?,
         }
         for event in &self.events {
-            let Some(conn) = self.conns.get_mut(&event.token().0) else { continue };
+            let Some(conn) = self.conns.get_mut(&event.token().0) else {
+                continue;
+            };
             conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
             conn.writable |= event.is_writable();
         }
-        let ready: Vec<usize> =
-            self.conns.iter().filter(|(_, c)| c.readable || (c.writable && (!c.open || !c.outgoing.is_empty()))).map(|(&t, _)| t).collect();
+        let ready: Vec<usize> = self
+            .conns
+            .iter()
+            .filter(|(_, c)| c.readable || (c.writable && (!c.open || !c.outgoing.is_empty())))
+            .map(|(&t, _)| t)
+            .collect();
         for token in ready {
             self.serve(token);
         }
@@ -384,28 +413,46 @@ impl Net {
         }
     }
 
-    fn connect(&mut self, conn: ConnId, address: &HostPort, attempt: u32, options: SocketOptions) -> Result<(), CloseReason> {
+    fn connect(
+        &mut self,
+        conn: ConnId,
+        address: &HostPort,
+        attempt: u32,
+        options: SocketOptions,
+    ) -> Result<(), CloseReason> {
         let resolved = match self.resolved.get(address) {
             Some(resolved) => resolved,
             None => {
                 let found: Vec<SocketAddr> = (address.host.as_str(), address.port)
                     .to_socket_addrs()
-                    .map_err(|error| CloseReason::Unresolved { error: error.to_string() })?
+                    .map_err(|error| CloseReason::Unresolved {
+                        error: error.to_string(),
+                    })?
                     .collect();
                 self.resolved.entry(address.clone()).or_insert(found)
             }
         };
         let Some(&target) = resolved.get(attempt as usize % resolved.len().max(1)) else {
-            return Err(CloseReason::Unresolved { error: "no addresses".to_owned() });
+            return Err(CloseReason::Unresolved {
+                error: "no addresses".to_owned(),
+            });
         };
-        let refused = |error: io::Error| CloseReason::Refused { error: error.to_string() };
+        let refused = |error: io::Error| CloseReason::Refused {
+            error: error.to_string(),
+        };
         let stream = open_socket(target, options).map_err(refused)?;
-        let mut transport = PlainTransport { stream: mio::net::TcpStream::from_std(stream) };
+        let mut transport = PlainTransport {
+            stream: mio::net::TcpStream::from_std(stream),
+        };
         let token = self.next_token;
         self.next_token += 1;
         self.poll
             .registry()
-            .register(transport.source(), Token(token), Interest::READABLE | Interest::WRITABLE)
+            .register(
+                transport.source(),
+                Token(token),
+                Interest::READABLE | Interest::WRITABLE,
+            )
             .map_err(refused)?;
         self.tokens.insert(conn, token);
         self.conns.insert(
@@ -443,7 +490,9 @@ impl Net {
     }
 
     fn serve(&mut self, token: usize) {
-        let Some(conn) = self.conns.get_mut(&token) else { return };
+        let Some(conn) = self.conns.get_mut(&token) else {
+            return;
+        };
         if !conn.open {
             match conn.transport.open() {
                 Ok(true) => {
@@ -457,7 +506,9 @@ impl Net {
                     return;
                 }
                 Err(error) => {
-                    let reason = CloseReason::Refused { error: error.to_string() };
+                    let reason = CloseReason::Refused {
+                        error: error.to_string(),
+                    };
                     // A name may have moved to another address since it was resolved.
                     self.resolved.clear();
                     return self.close(token, reason);
@@ -468,13 +519,19 @@ impl Net {
         if self.conns.get(&token).is_some_and(|conn| conn.readable) {
             self.read(token);
         }
-        if self.conns.get(&token).is_some_and(|conn| conn.writable && !conn.outgoing.is_empty()) {
+        if self
+            .conns
+            .get(&token)
+            .is_some_and(|conn| conn.writable && !conn.outgoing.is_empty())
+        {
             self.write(token);
         }
     }
 
     fn write(&mut self, token: usize) {
-        let Some(conn) = self.conns.get_mut(&token) else { return };
+        let Some(conn) = self.conns.get_mut(&token) else {
+            return;
+        };
         while !conn.outgoing.is_empty() {
             let mut slices = Vec::with_capacity(MOST_SLICES);
             let mut skip = conn.written;
@@ -495,7 +552,13 @@ impl Net {
                         && conn.written >= front.len_bytes()
                     {
                         conn.written -= front.len_bytes();
-                        self.pending.push((conn.id, NetEvent::Written { correlation: front.correlation, at_ns }));
+                        self.pending.push((
+                            conn.id,
+                            NetEvent::Written {
+                                correlation: front.correlation,
+                                at_ns,
+                            },
+                        ));
                         conn.outgoing.pop_front();
                     }
                 }
@@ -505,7 +568,9 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed { error: error.to_string() };
+                    let reason = CloseReason::Failed {
+                        error: error.to_string(),
+                    };
                     return self.close(token, reason);
                 }
             }
@@ -513,7 +578,9 @@ impl Net {
     }
 
     fn read(&mut self, token: usize) {
-        let Some(conn) = self.conns.get_mut(&token) else { return };
+        let Some(conn) = self.conns.get_mut(&token) else {
+            return;
+        };
         let mut turn = 0;
         while turn < READ_TURN_BYTES {
             let result = match &mut conn.large {
@@ -543,7 +610,8 @@ impl Net {
                             *have += count;
                             if have == want {
                                 let (buffer, len, _) = conn.large.take().expect("it is the one being read");
-                                self.pending.push((conn.id, NetEvent::Frame(Frame { buffer, len })));
+                                self.pending
+                                    .push((conn.id, NetEvent::Frame(Frame { buffer, len })));
                             }
                         }
                         None => {
@@ -566,7 +634,9 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed { error: error.to_string() };
+                    let reason = CloseReason::Failed {
+                        error: error.to_string(),
+                    };
                     return self.close(token, reason);
                 }
             }
@@ -575,10 +645,16 @@ impl Net {
 }
 
 /// Makes frames of what has been read; a length that no frame may have is the error.
-fn cut_frames(conn: &mut Conn, pool: &mut Vec<Vec<u8>>, pending: &mut Vec<(ConnId, NetEvent)>) -> Result<(), u32> {
+fn cut_frames(
+    conn: &mut Conn,
+    pool: &mut Vec<Vec<u8>>,
+    pending: &mut Vec<(ConnId, NetEvent)>,
+) -> Result<(), u32> {
     loop {
         let unread = &conn.read_buffer[conn.read_from..conn.read_to];
-        let Some((prefix, rest)) = unread.split_first_chunk::<4>() else { return Ok(()) };
+        let Some((prefix, rest)) = unread.split_first_chunk::<4>() else {
+            return Ok(());
+        };
         let claimed_bytes = u32::from_be_bytes(*prefix);
         let want = claimed_bytes as usize;
         if want > conn.max_frame_bytes || want < 4 {
@@ -608,17 +684,29 @@ fn take_buffer(pool: &mut Vec<Vec<u8>>, want: usize) -> Vec<u8> {
     let best = pool
         .iter()
         .enumerate()
-        .min_by_key(|(_, buffer)| if buffer.len() >= want { (0, buffer.len()) } else { (1, usize::MAX - buffer.len()) })
+        .min_by_key(|(_, buffer)| {
+            if buffer.len() >= want {
+                (0, buffer.len())
+            } else {
+                (1, usize::MAX - buffer.len())
+            }
+        })
         .map(|(index, _)| index);
     match best {
         // A small frame must not take a large buffer away from the large ones.
-        Some(index) if want > LARGE_FRAME_BYTES || pool[index].len() <= 2 * LARGE_FRAME_BYTES => pool.swap_remove(index),
+        Some(index) if want > LARGE_FRAME_BYTES || pool[index].len() <= 2 * LARGE_FRAME_BYTES => {
+            pool.swap_remove(index)
+        }
         _ => Vec::new(),
     }
 }
 
 fn open_socket(target: SocketAddr, options: SocketOptions) -> io::Result<std::net::TcpStream> {
-    let socket = socket2::Socket::new(socket2::Domain::for_address(target), socket2::Type::STREAM, Some(socket2::Protocol::TCP))?;
+    let socket = socket2::Socket::new(
+        socket2::Domain::for_address(target),
+        socket2::Type::STREAM,
+        Some(socket2::Protocol::TCP),
+    )?;
     socket.set_nonblocking(true)?;
     socket.set_tcp_nodelay(true)?;
     if let Some(bytes) = options.send_buffer_bytes {
@@ -647,8 +735,15 @@ impl Timer {
     fn new(poll: &Poll) -> io::Result<Timer> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         use std::os::fd::AsRawFd;
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        poll.registry().register(&mut mio::unix::SourceFd(&fd.as_raw_fd()), TIMER_TOKEN, Interest::READABLE)?;
+        let fd = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
+        poll.registry().register(
+            &mut mio::unix::SourceFd(&fd.as_raw_fd()),
+            TIMER_TOKEN,
+            Interest::READABLE,
+        )?;
         Ok(Timer { fd })
     }
 
@@ -658,9 +753,22 @@ impl Timer {
             Some(0) => poll.poll(events, Some(std::time::Duration::ZERO)),
             None => poll.poll(events, None),
             Some(wait_ns) => {
-                let value = Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as _ };
-                let interval = Timespec { tv_sec: 0, tv_nsec: 0 };
-                timerfd_settime(&self.fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: interval, it_value: value })?;
+                let value = Timespec {
+                    tv_sec: (wait_ns / 1_000_000_000) as i64,
+                    tv_nsec: (wait_ns % 1_000_000_000) as _,
+                };
+                let interval = Timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                timerfd_settime(
+                    &self.fd,
+                    TimerfdTimerFlags::empty(),
+                    &Itimerspec {
+                        it_interval: interval,
+                        it_value: value,
+                    },
+                )?;
                 poll.poll(events, None)
             }
         }

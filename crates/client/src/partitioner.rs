@@ -113,7 +113,8 @@ impl StickyPartitioner {
 
     fn choose(&mut self, partitions: usize, queue: impl Fn(usize) -> Option<usize>) -> usize {
         self.weights.clear();
-        self.weights.extend((0..partitions).map(|partition| queue(partition).map_or(0, |waiting| waiting + 1)));
+        self.weights
+            .extend((0..partitions).map(|partition| queue(partition).map_or(0, |waiting| waiting + 1)));
         let longest = self.weights.iter().copied().max().unwrap_or(0);
         if longest == 0 {
             return self.random.below(partitions.max(1));
@@ -158,7 +159,11 @@ mod tests {
         partitioner.produced(600, false);
         assert_eq!(partitioner.partition(8, |_| Some(0)), first);
         partitioner.produced(300, true);
-        assert_eq!(partitioner.partition(8, |_| Some(0)), first, "a batch that linger ended does not change it below batch.size");
+        assert_eq!(
+            partitioner.partition(8, |_| Some(0)),
+            first,
+            "a batch that linger ended does not change it below batch.size"
+        );
         partitioner.produced(200, true);
         let later: Vec<_> = (0..20)
             .map(|_| {
@@ -180,7 +185,13 @@ mod tests {
             partitioner.batch_full();
         }
         assert_eq!(counts[2], 0);
-        assert!(counts.iter().enumerate().all(|(partition, &count)| partition == 2 || (9_500..10_500).contains(&count)), "{counts:?}");
+        assert!(
+            counts
+                .iter()
+                .enumerate()
+                .all(|(partition, &count)| partition == 2 || (9_500..10_500).contains(&count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl<T> OpenBatch<T> {
         headers: &RecordHeaders,
         write_value: impl FnOnce(&mut Vec<u8>),
     ) {
-        self.builder.push(timestamp_ms, key, value_len, headers, write_value);
+        self.builder
+            .push(timestamp_ms, key, value_len, headers, write_value);
     }
 
     /// See [`BatchBuilder::overwrite_tail`].
@@ -264,7 +265,8 @@ impl<T> Partition<T> {
     }
 
     fn is_recovering(&self) -> bool {
-        self.queue.front().is_some_and(|batch| batch.attempts > 0) || self.in_flight.iter().any(|batch| batch.attempts > 1)
+        self.queue.front().is_some_and(|batch| batch.attempts > 0)
+            || self.in_flight.iter().any(|batch| batch.attempts > 1)
     }
 }
 
@@ -342,7 +344,12 @@ impl<T: BatchTag> Producer<T> {
     /// # Errors
     ///
     /// When the codec does not take its level.
-    pub fn new(topic: &str, config: &ProducerConfig, owner: u32, seed: u64) -> Result<Producer<T>, CodecError> {
+    pub fn new(
+        topic: &str,
+        config: &ProducerConfig,
+        owner: u32,
+        seed: u64,
+    ) -> Result<Producer<T>, CodecError> {
         let (codec, level) = codec_of(config.compression);
         let mut cluster = Cluster::new(ClusterConfig::new(&config.connection, owner, MAX_FRAME_BYTES));
         cluster.watch_topics([topic]);
@@ -366,7 +373,11 @@ impl<T: BatchTag> Producer<T> {
             cluster,
             partitions: Vec::new(),
             partitioner: StickyPartitioner::new(seed, batch_size_bytes, config.partitioner.adaptive),
-            producer_id: if config.idempotence { ProducerId::Wanted } else { ProducerId::NotNeeded },
+            producer_id: if config.idempotence {
+                ProducerId::Wanted
+            } else {
+                ProducerId::NotNeeded
+            },
             last_producer: None,
             producer_id_retry_ns: 0,
             compressor: Compressor::new(codec, level)?,
@@ -441,7 +452,11 @@ impl<T: BatchTag> Producer<T> {
         if count == 0 {
             return None;
         }
-        let (partitions, unavailable, timeout) = (&self.partitions, &self.unavailable_since_ns, self.settings.availability_timeout_ns);
+        let (partitions, unavailable, timeout) = (
+            &self.partitions,
+            &self.unavailable_since_ns,
+            self.settings.availability_timeout_ns,
+        );
         Some(self.partitioner.partition(count, |index| {
             let leader = partitions[index].leader?;
             if let (Some(timeout), Some(since)) = (timeout, unavailable.get(&leader))
@@ -459,9 +474,19 @@ impl<T: BatchTag> Producer<T> {
     ///
     /// When `buffer.memory` has no room for another batch, or nothing is known of the partition.
     #[inline]
-    pub fn open(&mut self, partition: usize, record_bytes: usize, now_ns: u64) -> Result<&mut OpenBatch<T>, CannotAppend> {
-        let Some(state) = self.partitions.get(partition) else { return Err(CannotAppend::NoMetadata) };
-        let fits = state.open.as_ref().is_some_and(|open| open.has_room(record_bytes));
+    pub fn open(
+        &mut self,
+        partition: usize,
+        record_bytes: usize,
+        now_ns: u64,
+    ) -> Result<&mut OpenBatch<T>, CannotAppend> {
+        let Some(state) = self.partitions.get(partition) else {
+            return Err(CannotAppend::NoMetadata);
+        };
+        let fits = state
+            .open
+            .as_ref()
+            .is_some_and(|open| open.has_room(record_bytes));
         if !fits {
             if state.open.is_some() {
                 self.seal(partition, now_ns);
@@ -469,12 +494,18 @@ impl<T: BatchTag> Producer<T> {
             }
             self.start_batch(partition, record_bytes, now_ns)?;
         }
-        Ok(self.partitions[partition].open.as_mut().expect("there is one now"))
+        Ok(self.partitions[partition]
+            .open
+            .as_mut()
+            .expect("there is one now"))
     }
 
     /// Says that records of `bytes` in all were appended to `partition` by choice of the sticky partitioner.
     pub fn appended(&mut self, partition: usize, bytes: usize, record_bytes: usize, now_ns: u64) {
-        let full = self.partitions[partition].open.as_ref().is_none_or(|open| !open.has_room(record_bytes));
+        let full = self.partitions[partition]
+            .open
+            .as_ref()
+            .is_none_or(|open| !open.has_room(record_bytes));
         if full {
             self.seal(partition, now_ns);
             self.partitioner.batch_full();
@@ -486,7 +517,11 @@ impl<T: BatchTag> Producer<T> {
 
     /// Says that a record was appended to `partition` by its key; `record_bytes` bounds the next one's size.
     pub fn appended_keyed(&mut self, partition: usize, record_bytes: usize, now_ns: u64) {
-        if self.partitions[partition].open.as_ref().is_some_and(|open| !open.has_room(record_bytes)) {
+        if self.partitions[partition]
+            .open
+            .as_ref()
+            .is_some_and(|open| !open.has_room(record_bytes))
+        {
             self.seal(partition, now_ns);
         }
     }
@@ -499,7 +534,9 @@ impl<T: BatchTag> Producer<T> {
 
     /// Whether no batch is open, waiting or travelling.
     pub fn is_idle(&self) -> bool {
-        self.partitions.iter().all(|p| p.open.is_none() && p.queue.is_empty() && p.in_flight.is_empty())
+        self.partitions
+            .iter()
+            .all(|p| p.open.is_none() && p.queue.is_empty() && p.in_flight.is_empty())
     }
 
     /// Gives all up that has not ended, as [`Outcome::Unfinished`], and closes the connections.
@@ -508,7 +545,10 @@ impl<T: BatchTag> Producer<T> {
             self.seal(partition, now_ns);
             let state = &mut self.partitions[partition];
             let left: Vec<_> = state.in_flight.drain(..).map(|batch| (true, batch)).collect();
-            let left = left.into_iter().chain(state.queue.drain(..).map(|batch| (batch.unanswered, batch))).collect::<Vec<_>>();
+            let left = left
+                .into_iter()
+                .chain(state.queue.drain(..).map(|batch| (batch.unanswered, batch)))
+                .collect::<Vec<_>>();
             for (sent, batch) in left {
                 self.finish(partition, batch, now_ns, Outcome::Unfinished { sent });
             }
@@ -558,10 +598,16 @@ impl<T: BatchTag> Producer<T> {
 
     /// When [`Producer::tick`] has something to do next, if nothing happens until then.
     pub fn next_deadline_ns(&self) -> u64 {
-        self.next_look_ns.min(self.cluster.next_deadline_ns().unwrap_or(u64::MAX))
+        self.next_look_ns
+            .min(self.cluster.next_deadline_ns().unwrap_or(u64::MAX))
     }
 
-    fn start_batch(&mut self, partition: usize, record_bytes: usize, now_ns: u64) -> Result<(), CannotAppend> {
+    fn start_batch(
+        &mut self,
+        partition: usize,
+        record_bytes: usize,
+        now_ns: u64,
+    ) -> Result<(), CannotAppend> {
         let wanted_bytes = self.settings.batch_size_bytes.max(record_bytes + HEADER_LEN);
         if self.memory_used_bytes + wanted_bytes > self.settings.buffer_memory_bytes {
             // Java: while someone waits for memory, every batch may go, full or not.
@@ -590,10 +636,13 @@ impl<T: BatchTag> Producer<T> {
 
     /// Ends the open batch of a partition and queues it.
     fn seal(&mut self, partition: usize, now_ns: u64) {
-        let Some(open) = self.partitions[partition].open.take() else { return };
+        let Some(open) = self.partitions[partition].open.take() else {
+            return;
+        };
         let id = self.next_batch;
         self.next_batch += ID_ROOM;
-        let (count, created_ns, reserved_bytes) = (open.builder.count(), open.created_ns, open.reserved_bytes);
+        let (count, created_ns, reserved_bytes) =
+            (open.builder.count(), open.created_ns, open.reserved_bytes);
         self.partitions[partition].batch_ended = true;
         match open.builder.seal(&mut self.compressor, &mut self.scratch) {
             Ok(sealed) => {
@@ -634,7 +683,10 @@ impl<T: BatchTag> Producer<T> {
                     attempts: 0,
                     written_ns: None,
                     finished_ns: now_ns,
-                    outcome: Outcome::Refused { kind: FailureKind::Compression, message: error.to_string() },
+                    outcome: Outcome::Refused {
+                        kind: FailureKind::Compression,
+                        message: error.to_string(),
+                    },
                 });
             }
         }
@@ -668,36 +720,69 @@ impl<T: BatchTag> Producer<T> {
                 ClusterEvent::Ready(_) => {}
                 ClusterEvent::MetadataUpdated => self.on_metadata(now_ns),
                 ClusterEvent::Written { tag, at_ns } => self.on_written_for_good(tag, at_ns),
-                ClusterEvent::Answer { node, tag, version, frame, body_at, written_ns, at_ns } => {
+                ClusterEvent::Answer {
+                    node,
+                    tag,
+                    version,
+                    frame,
+                    body_at,
+                    written_ns,
+                    at_ns,
+                } => {
                     let body = &frame.bytes()[body_at..];
                     match tag {
                         Asked::ProducerId => self.on_producer_id(version, body, now_ns),
-                        Asked::Produce(batches) => self.on_produced(node, version, body, batches, written_ns, at_ns),
+                        Asked::Produce(batches) => {
+                            self.on_produced(node, version, body, batches, written_ns, at_ns)
+                        }
                     }
                     read.push(frame);
                 }
-                ClusterEvent::Lost { node, tag, written_ns, reason, at_ns } => {
+                ClusterEvent::Lost {
+                    node,
+                    tag,
+                    written_ns,
+                    reason,
+                    at_ns,
+                } => {
                     let broker = match node {
                         Node::Broker(id) => Some(id),
                         Node::Bootstrap(_) => None,
                     };
-                    self.note(at_ns, broker, None, FailureKind::ConnectionLost, &reason.to_string());
+                    self.note(
+                        at_ns,
+                        broker,
+                        None,
+                        FailureKind::ConnectionLost,
+                        &reason.to_string(),
+                    );
                     match tag {
-                    Asked::ProducerId => self.producer_id = ProducerId::Wanted,
-                    Asked::Produce(batches) => {
-                        for (partition, id) in batches {
-                            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
-                            batch.written_ns = written_ns.or(batch.written_ns);
-                            batch.unanswered |= written_ns.is_some();
-                            if self.settings.acks == Acks::None {
-                                // Nothing would have told of a failure later either.
-                                let outcome = Outcome::Unknown { kind: FailureKind::ConnectionLost, message: reason.to_string() };
-                                self.finish(partition, batch, at_ns, outcome);
-                                continue;
+                        Asked::ProducerId => self.producer_id = ProducerId::Wanted,
+                        Asked::Produce(batches) => {
+                            for (partition, id) in batches {
+                                let Some(mut batch) = self.take_in_flight(partition, id) else {
+                                    continue;
+                                };
+                                batch.written_ns = written_ns.or(batch.written_ns);
+                                batch.unanswered |= written_ns.is_some();
+                                if self.settings.acks == Acks::None {
+                                    // Nothing would have told of a failure later either.
+                                    let outcome = Outcome::Unknown {
+                                        kind: FailureKind::ConnectionLost,
+                                        message: reason.to_string(),
+                                    };
+                                    self.finish(partition, batch, at_ns, outcome);
+                                    continue;
+                                }
+                                self.retry(
+                                    partition,
+                                    batch,
+                                    FailureKind::ConnectionLost,
+                                    reason.to_string(),
+                                    at_ns,
+                                );
                             }
-                            self.retry(partition, batch, FailureKind::ConnectionLost, reason.to_string(), at_ns);
                         }
-                    }
                     }
                 }
             }
@@ -706,12 +791,16 @@ impl<T: BatchTag> Producer<T> {
 
     fn on_metadata(&mut self, now_ns: u64) {
         let metadata: &Metadata = self.cluster.metadata();
-        let Some(topic) = metadata.topics.get(&self.topic) else { return };
+        let Some(topic) = metadata.topics.get(&self.topic) else {
+            return;
+        };
         self.topic_error = topic.error;
         let mut missing_leader = topic.error != ErrorCode::NONE;
         if topic.error == ErrorCode::NONE {
             for info in &topic.partitions {
-                let Ok(index) = usize::try_from(info.index) else { continue };
+                let Ok(index) = usize::try_from(info.index) else {
+                    continue;
+                };
                 // Partitions come in order and without gaps; one that does not is not made room for.
                 if index == self.partitions.len() {
                     self.partitions.push(Partition::new());
@@ -733,15 +822,26 @@ impl<T: BatchTag> Producer<T> {
     }
 
     fn ask_producer_id(&mut self, now_ns: u64) {
-        if self.producer_id != ProducerId::Wanted || now_ns < self.producer_id_retry_ns || self.fatal.is_some() {
+        if self.producer_id != ProducerId::Wanted
+            || now_ns < self.producer_id_retry_ns
+            || self.fatal.is_some()
+        {
             return;
         }
-        if self.partitions.iter().any(|partition| !partition.in_flight.is_empty()) {
+        if self
+            .partitions
+            .iter()
+            .any(|partition| !partition.in_flight.is_empty())
+        {
             return;
         }
-        let Some(node) = self.cluster.any_ready() else { return };
+        let Some(node) = self.cluster.any_ready() else {
+            return;
+        };
         let bump = self.last_producer.filter(|_| {
-            self.cluster.version(node, ApiKey::INIT_PRODUCER_ID, InitProducerIdRequest::VERSIONS).is_ok_and(|version| version >= 3)
+            self.cluster
+                .version(node, ApiKey::INIT_PRODUCER_ID, InitProducerIdRequest::VERSIONS)
+                .is_ok_and(|version| version >= 3)
         });
         let (producer_id, producer_epoch) = bump.unwrap_or((-1, -1));
         let request = InitProducerIdRequest {
@@ -749,12 +849,15 @@ impl<T: BatchTag> Producer<T> {
             transaction_timeout_ms: i32::MAX,
             producer_id,
             producer_epoch,
-            ..InitProducerIdRequest::default()
         };
         match self.cluster.send(node, &request, Asked::ProducerId, now_ns) {
             Ok(()) => self.producer_id = ProducerId::Asked,
             Err(crate::cluster::SendError::NotReady) => {}
-            Err(error) => self.fatal = Some(format!("idempotence is not possible: {error}; set enable.idempotence=false")),
+            Err(error) => {
+                self.fatal = Some(format!(
+                    "idempotence is not possible: {error}; set enable.idempotence=false"
+                ))
+            }
         }
     }
 
@@ -768,7 +871,10 @@ impl<T: BatchTag> Producer<T> {
         };
         match response.error_code {
             ErrorCode::NONE => {
-                self.producer_id = ProducerId::Is { id: response.producer_id, epoch: response.producer_epoch };
+                self.producer_id = ProducerId::Is {
+                    id: response.producer_id,
+                    epoch: response.producer_epoch,
+                };
                 self.last_producer = Some((response.producer_id, response.producer_epoch));
                 for index in 0..self.partitions.len() {
                     self.partitions[index].next_sequence = 0;
@@ -777,8 +883,12 @@ impl<T: BatchTag> Producer<T> {
                     let queue = std::mem::take(&mut self.partitions[index].queue);
                     for mut batch in queue {
                         if batch.unanswered {
-                            let message = "sent without an answer before the producer's epoch changed".to_owned();
-                            let outcome = Outcome::Unknown { kind: FailureKind::ProducerStateLost, message };
+                            let message =
+                                "sent without an answer before the producer's epoch changed".to_owned();
+                            let outcome = Outcome::Unknown {
+                                kind: FailureKind::ProducerStateLost,
+                                message,
+                            };
                             self.finish(index, batch, now_ns, outcome);
                         } else {
                             batch.sequence = None;
@@ -789,7 +899,9 @@ impl<T: BatchTag> Producer<T> {
                 }
             }
             // The id or epoch is of no use any more: a fresh one.
-            ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+            ErrorCode::INVALID_PRODUCER_EPOCH
+            | ErrorCode::PRODUCER_FENCED
+            | ErrorCode::INVALID_PRODUCER_ID_MAPPING
                 if self.last_producer.is_some() =>
             {
                 self.last_producer = None;
@@ -812,20 +924,38 @@ impl<T: BatchTag> Producer<T> {
     fn on_written_for_good(&mut self, tag: Asked, at_ns: u64) {
         let Asked::Produce(batches) = tag else { return };
         for (partition, id) in batches {
-            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+            let Some(mut batch) = self.take_in_flight(partition, id) else {
+                continue;
+            };
             batch.written_ns = Some(at_ns);
             self.finish(partition, batch, at_ns, Outcome::NotAwaited);
         }
     }
 
-    fn on_produced(&mut self, node: Node, version: i16, body: &[u8], batches: Vec<(usize, u64)>, written_ns: u64, at_ns: u64) {
+    fn on_produced(
+        &mut self,
+        node: Node,
+        version: i16,
+        body: &[u8],
+        batches: Vec<(usize, u64)>,
+        written_ns: u64,
+        at_ns: u64,
+    ) {
         let response = match ProduceResponse::decode(version, &mut Reader::new(body)) {
             Ok(response) => response,
             Err(error) => {
                 for (partition, id) in batches {
-                    let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+                    let Some(mut batch) = self.take_in_flight(partition, id) else {
+                        continue;
+                    };
                     batch.unanswered = true;
-                    self.retry(partition, batch, FailureKind::ConnectionLost, format!("unreadable answer: {error}"), at_ns);
+                    self.retry(
+                        partition,
+                        batch,
+                        FailureKind::ConnectionLost,
+                        format!("unreadable answer: {error}"),
+                        at_ns,
+                    );
                 }
                 return;
             }
@@ -841,18 +971,37 @@ impl<T: BatchTag> Producer<T> {
                 self.throttled_until_ns.insert(id, at_ns + throttle_ns);
             }
         }
-        let answers: Vec<_> = response.responses.into_iter().flat_map(|topic| topic.partition_responses).collect();
+        let answers: Vec<_> = response
+            .responses
+            .into_iter()
+            .flat_map(|topic| topic.partition_responses)
+            .collect();
         for (partition, id) in batches {
-            let Some(mut batch) = self.take_in_flight(partition, id) else { continue };
+            let Some(mut batch) = self.take_in_flight(partition, id) else {
+                continue;
+            };
             batch.written_ns = Some(written_ns);
             match answers.iter().find(|answer| answer.index == partition as i32) {
                 Some(answer) => {
                     let message = answer.error_message.clone();
-                    self.on_answer(partition, batch, answer.error_code, answer.base_offset, message, at_ns);
+                    self.on_answer(
+                        partition,
+                        batch,
+                        answer.error_code,
+                        answer.base_offset,
+                        message,
+                        at_ns,
+                    );
                 }
                 None => {
                     batch.unanswered = true;
-                    self.retry(partition, batch, FailureKind::ConnectionLost, "the answer left the partition out".to_owned(), at_ns);
+                    self.retry(
+                        partition,
+                        batch,
+                        FailureKind::ConnectionLost,
+                        "the answer left the partition out".to_owned(),
+                        at_ns,
+                    );
                 }
             }
         }
@@ -873,12 +1022,23 @@ impl<T: BatchTag> Producer<T> {
                 self.finish(partition, batch, at_ns, Outcome::Acknowledged { base_offset });
             }
             ErrorCode::DUPLICATE_SEQUENCE_NUMBER => {
-                self.finish(partition, batch, at_ns, Outcome::Acknowledged { base_offset: None });
+                self.finish(
+                    partition,
+                    batch,
+                    at_ns,
+                    Outcome::Acknowledged { base_offset: None },
+                );
             }
             ErrorCode::MESSAGE_TOO_LARGE if batch.sealed.count() > 1 => self.split(partition, batch, at_ns),
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if batch.sequence.is_some() => {
-                let behind_another = self.partitions[partition].queue.front().is_some_and(|first| first.id < batch.id)
-                    || self.partitions[partition].in_flight.front().is_some_and(|first| first.id < batch.id);
+                let behind_another = self.partitions[partition]
+                    .queue
+                    .front()
+                    .is_some_and(|first| first.id < batch.id)
+                    || self.partitions[partition]
+                        .in_flight
+                        .front()
+                        .is_some_and(|first| first.id < batch.id);
                 if behind_another {
                     // The one before it failed: this one only has to wait for it.
                     self.requeue(partition, batch);
@@ -886,7 +1046,9 @@ impl<T: BatchTag> Producer<T> {
                     self.want_new_epoch(partition, batch, error, at_ns);
                 }
             }
-            ErrorCode::UNKNOWN_PRODUCER_ID | ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::INVALID_PRODUCER_ID_MAPPING
+            ErrorCode::UNKNOWN_PRODUCER_ID
+            | ErrorCode::INVALID_PRODUCER_EPOCH
+            | ErrorCode::INVALID_PRODUCER_ID_MAPPING
                 if batch.sequence.is_some() =>
             {
                 self.want_new_epoch(partition, batch, error, at_ns);
@@ -896,8 +1058,10 @@ impl<T: BatchTag> Producer<T> {
                     self.cluster.want_metadata();
                 }
                 // REQUEST_TIMED_OUT and NOT_ENOUGH_REPLICAS_AFTER_APPEND come after the leader has appended.
-                batch.unanswered |=
-                    matches!(error, ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND);
+                batch.unanswered |= matches!(
+                    error,
+                    ErrorCode::REQUEST_TIMED_OUT | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND
+                );
                 let message = message.unwrap_or_else(|| error.describe().to_owned());
                 self.retry(partition, batch, FailureKind::Broker(error), message, at_ns);
             }
@@ -917,24 +1081,51 @@ impl<T: BatchTag> Producer<T> {
         self.retry(partition, batch, FailureKind::Broker(error), message, at_ns);
     }
 
-    fn retry(&mut self, partition: usize, mut batch: Waiting<T>, kind: FailureKind, message: String, at_ns: u64) {
+    fn retry(
+        &mut self,
+        partition: usize,
+        mut batch: Waiting<T>,
+        kind: FailureKind,
+        message: String,
+        at_ns: u64,
+    ) {
         if batch.attempts > self.settings.retries || self.is_expired(&batch, at_ns) {
             return self.fail(partition, batch, kind, message, at_ns);
         }
         if let FailureKind::Broker(_) = kind {
-            self.note(at_ns, batch.broker, Some(partition as i32), kind.clone(), &message);
+            self.note(
+                at_ns,
+                batch.broker,
+                Some(partition as i32),
+                kind.clone(),
+                &message,
+            );
         }
         batch.last_error = Some((kind, message));
         self.counts.retried_batches += 1;
         let doublings = batch.attempts.saturating_sub(1).min(20);
-        let backoff_ns = (self.settings.retry_backoff_ns << doublings).min(self.settings.retry_backoff_max_ns);
+        let backoff_ns =
+            (self.settings.retry_backoff_ns << doublings).min(self.settings.retry_backoff_max_ns);
         self.partitions[partition].retry_at_ns = at_ns.saturating_add(backoff_ns);
         self.requeue(partition, batch);
     }
 
-    fn note(&mut self, at_ns: u64, broker: Option<i32>, partition: Option<i32>, kind: FailureKind, message: &str) {
+    fn note(
+        &mut self,
+        at_ns: u64,
+        broker: Option<i32>,
+        partition: Option<i32>,
+        kind: FailureKind,
+        message: &str,
+    ) {
         if self.incidents.len() < MOST_INCIDENTS {
-            self.incidents.push_back(Incident { at_ns, broker, partition, kind, message: message.to_owned() });
+            self.incidents.push_back(Incident {
+                at_ns,
+                broker,
+                partition,
+                kind,
+                message: message.to_owned(),
+            });
         }
     }
 
@@ -970,8 +1161,15 @@ impl<T: BatchTag> Producer<T> {
     /// A numbered batch is certainly not in the log: those after it move up. Those in flight will come back as out of order.
     fn close_gap(&mut self, partition: usize, id: u64, count: u32) {
         let state = &mut self.partitions[partition];
-        for batch in state.queue.iter_mut().chain(state.in_flight.iter_mut()).filter(|batch| batch.id > id) {
-            batch.sequence = batch.sequence.map(|sequence| add_to_sequence(sequence, -i64::from(count)));
+        for batch in state
+            .queue
+            .iter_mut()
+            .chain(state.in_flight.iter_mut())
+            .filter(|batch| batch.id > id)
+        {
+            batch.sequence = batch
+                .sequence
+                .map(|sequence| add_to_sequence(sequence, -i64::from(count)));
         }
         state.next_sequence = add_to_sequence(state.next_sequence, -i64::from(count));
     }
@@ -984,7 +1182,9 @@ impl<T: BatchTag> Producer<T> {
             Ok((first, second)) => {
                 let mut first_tag = batch.tag;
                 let second_tag = first_tag.split_off(count / 2);
-                let second_sequence = batch.sequence.map(|sequence| add_to_sequence(sequence, i64::from(count / 2)));
+                let second_sequence = batch
+                    .sequence
+                    .map(|sequence| add_to_sequence(sequence, i64::from(count / 2)));
                 let id_room = batch.id_room / 2;
                 let second = Waiting {
                     id: batch.id + id_room,
@@ -1018,7 +1218,13 @@ impl<T: BatchTag> Producer<T> {
                 self.requeue(partition, first);
             }
             Err(message) => {
-                self.fail(partition, batch, FailureKind::Broker(ErrorCode::MESSAGE_TOO_LARGE), message, at_ns);
+                self.fail(
+                    partition,
+                    batch,
+                    FailureKind::Broker(ErrorCode::MESSAGE_TOO_LARGE),
+                    message,
+                    at_ns,
+                );
             }
         }
     }
@@ -1045,7 +1251,9 @@ impl<T: BatchTag> Producer<T> {
         }
         let [first, second] = builders;
         let mut seal = |builder: BatchBuilder| {
-            builder.seal(&mut self.compressor, &mut self.scratch).map_err(|error| error.to_string())
+            builder
+                .seal(&mut self.compressor, &mut self.scratch)
+                .map_err(|error| error.to_string())
         };
         Ok((seal(first)?, seal(second)?))
     }
@@ -1067,7 +1275,10 @@ impl<T: BatchTag> Producer<T> {
             while let Some(front) = self.partitions[partition].queue.front()
                 && self.is_expired(front, now_ns)
             {
-                let mut batch = self.partitions[partition].queue.pop_front().expect("it was there");
+                let mut batch = self.partitions[partition]
+                    .queue
+                    .pop_front()
+                    .expect("it was there");
                 let waited_ms = (now_ns - batch.created_ns) / 1_000_000;
                 let after = match batch.last_error.take() {
                     Some((kind, message)) => format!("; the last attempt failed: {kind}: {message}"),
@@ -1084,7 +1295,11 @@ impl<T: BatchTag> Producer<T> {
         let mut look_ns = u64::MAX;
         let partitions = self.partitions.len();
         if partitions == 0 || matches!(self.producer_id, ProducerId::Wanted | ProducerId::Asked) {
-            let retry_ns = if self.producer_id == ProducerId::Wanted { self.producer_id_retry_ns } else { 0 };
+            let retry_ns = if self.producer_id == ProducerId::Wanted {
+                self.producer_id_retry_ns
+            } else {
+                0
+            };
             if retry_ns > now_ns {
                 return retry_ns;
             }
@@ -1100,18 +1315,14 @@ impl<T: BatchTag> Producer<T> {
                 }
                 continue;
             };
-            let delivery_ns = partition
-                .queue
-                .front()
-                .map_or(u64::MAX, |front| front.created_ns.saturating_add(self.settings.delivery_timeout_ns));
+            let delivery_ns = partition.queue.front().map_or(u64::MAX, |front| {
+                front.created_ns.saturating_add(self.settings.delivery_timeout_ns)
+            });
             look_ns = look_ns.min(delivery_ns);
             match self.ready_at_ns(partition) {
-                Some(at_ns) if at_ns <= now_ns => {
-                    if !brokers.contains(&leader) {
-                        brokers.push(leader);
-                    }
-                }
-                Some(at_ns) => look_ns = look_ns.min(at_ns),
+                Some(at_ns) if at_ns > now_ns => look_ns = look_ns.min(at_ns),
+                Some(_) if !brokers.contains(&leader) => brokers.push(leader),
+                Some(_) => {}
                 None => {}
             }
         }
@@ -1119,7 +1330,12 @@ impl<T: BatchTag> Producer<T> {
             let node = Node::Broker(broker);
             if !self.cluster.is_ready(node, now_ns) {
                 self.unavailable_since_ns.entry(broker).or_insert(now_ns);
-                look_ns = look_ns.min(self.cluster.retry_at_ns(node).unwrap_or(u64::MAX).max(now_ns + 1_000_000));
+                look_ns = look_ns.min(
+                    self.cluster
+                        .retry_at_ns(node)
+                        .unwrap_or(u64::MAX)
+                        .max(now_ns + 1_000_000),
+                );
                 continue;
             }
             if let Some(&until_ns) = self.throttled_until_ns.get(&broker) {
@@ -1151,7 +1367,11 @@ impl<T: BatchTag> Producer<T> {
             return None;
         }
         if !partition.queue.is_empty() {
-            return Some(if partition.is_recovering() { partition.retry_at_ns } else { 0 });
+            return Some(if partition.is_recovering() {
+                partition.retry_at_ns
+            } else {
+                0
+            });
         }
         let open = partition.open.as_ref()?;
         if self.flushing || self.memory_exhausted {
@@ -1165,7 +1385,8 @@ impl<T: BatchTag> Producer<T> {
     fn send_one(&mut self, broker: i32, now_ns: u64) -> bool {
         let partitions = self.partitions.len();
         let may_go = |partition: &Partition<T>| {
-            partition.leader == Some(broker) && self.ready_at_ns(partition).is_some_and(|at_ns| at_ns <= now_ns)
+            partition.leader == Some(broker)
+                && self.ready_at_ns(partition).is_some_and(|at_ns| at_ns <= now_ns)
         };
         if !self.partitions.iter().any(may_go) {
             return false;
@@ -1186,7 +1407,9 @@ impl<T: BatchTag> Producer<T> {
             if partition.queue.is_empty() {
                 self.seal(index, now_ns);
             }
-            let Some(front) = self.partitions[index].queue.front() else { continue };
+            let Some(front) = self.partitions[index].queue.front() else {
+                continue;
+            };
             let bytes = front.sealed.bytes().len();
             if !chosen.is_empty() && request_bytes + bytes > self.settings.max_request_bytes {
                 // It goes first next time.
@@ -1200,7 +1423,10 @@ impl<T: BatchTag> Producer<T> {
             return false;
         }
         chosen.sort_unstable_by_key(|&(index, _)| index);
-        let version = match self.cluster.version(Node::Broker(broker), ApiKey::PRODUCE, PRODUCE_VERSIONS) {
+        let version = match self
+            .cluster
+            .version(Node::Broker(broker), ApiKey::PRODUCE, PRODUCE_VERSIONS)
+        {
             Ok(version) => version,
             Err(error) => {
                 self.fatal = Some(error.to_string());
@@ -1208,7 +1434,8 @@ impl<T: BatchTag> Producer<T> {
             }
         };
         if self.compressor.codec() == Codec::Zstd && version < 7 {
-            self.fatal = Some("compression.type=zstd needs brokers of Kafka 2.1 or newer (Produce 7)".to_owned());
+            self.fatal =
+                Some("compression.type=zstd needs brokers of Kafka 2.1 or newer (Produce 7)".to_owned());
             return false;
         }
         let mut bodies = Vec::with_capacity(chosen.len());
@@ -1234,7 +1461,12 @@ impl<T: BatchTag> Producer<T> {
         let timeout_ns = (acks != Acks::None).then_some(self.settings.request_timeout_ns);
         self.counts.requests += 1;
         self.counts.brokers.entry(broker).or_default().requests += 1;
-        let outgoing = Outgoing { head, cuts, bodies, correlation };
+        let outgoing = Outgoing {
+            head,
+            cuts,
+            bodies,
+            correlation,
+        };
         let sent = self.cluster.send_raw(
             Node::Broker(broker),
             outgoing,
@@ -1248,11 +1480,20 @@ impl<T: BatchTag> Producer<T> {
         true
     }
 
-    fn encode(&self, version: i16, correlation: i32, chosen: &[(usize, u64)], bodies: &[Arc<SealedBatch>]) -> (Vec<u8>, Vec<usize>) {
+    fn encode(
+        &self,
+        version: i16,
+        correlation: i32,
+        chosen: &[(usize, u64)],
+        bodies: &[Arc<SealedBatch>],
+    ) -> (Vec<u8>, Vec<usize>) {
         let partitions: Vec<ProducePartition> = chosen
             .iter()
             .zip(bodies)
-            .map(|(&(index, _), body)| ProducePartition { index: index as i32, batch_bytes: body.bytes().len() })
+            .map(|(&(index, _), body)| ProducePartition {
+                index: index as i32,
+                batch_bytes: body.bytes().len(),
+            })
             .collect();
         let head = ProduceHead {
             correlation_id: correlation,
@@ -1262,7 +1503,11 @@ impl<T: BatchTag> Producer<T> {
             acks: self.settings.acks.wire_value(),
             timeout_ms: i32::try_from(self.settings.request_timeout_ns / 1_000_000).unwrap_or(i32::MAX),
         };
-        let topic = ProduceTopic { name: &self.topic, topic_id: Uuid::default(), partitions: &partitions };
+        let topic = ProduceTopic {
+            name: &self.topic,
+            topic_id: Uuid::default(),
+            partitions: &partitions,
+        };
         let (mut out, mut cuts) = (Vec::with_capacity(128), Vec::with_capacity(partitions.len()));
         produce::encode_produce_request(&head, &[topic], &mut out, &mut cuts);
         (out, cuts)

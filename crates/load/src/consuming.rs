@@ -2,7 +2,7 @@
 
 use crate::recorder::Interval;
 use crate::shared::{Message, Problem, Shared, ThreadRole};
-use crate::verify::{GroupBook, Verifier};
+use crate::verify::{Arrival, GroupBook, Verifier};
 use client::batch::Batch;
 use client::consumer::{Consumer, ConsumerEvent, Deliver, OWNERS, Subscription};
 use client::net::{ConnId, Frame, Net, NetEvent};
@@ -72,13 +72,33 @@ pub fn run_thread(
         let mut config = plan.config.clone();
         config.group_id = Some(book.name.clone());
         if !plan.reset_given {
-            config.auto_offset_reset = if plan.from_latest { OffsetReset::Latest } else { OffsetReset::Earliest };
+            config.auto_offset_reset = if plan.from_latest {
+                OffsetReset::Latest
+            } else {
+                OffsetReset::Earliest
+            };
         }
-        let topics = book.topics.iter().map(|&topic| plan.topic_names[topic].clone()).collect();
+        let topics = book
+            .topics
+            .iter()
+            .map(|&topic| plan.topic_names[topic].clone())
+            .collect();
         let subscription = Subscription::Group { topics };
-        let consumer = Consumer::new(&config, &subscription, place as u32 * OWNERS, shared.clock.wall_start())
-            .map_err(std::io::Error::other)?;
-        units.push(Unit { part, consumer, ready: false, commit_at_ns: 0, left: false, rebalancing_since_ns: None });
+        let consumer = Consumer::new(
+            &config,
+            &subscription,
+            place as u32 * OWNERS,
+            shared.clock.wall_start(),
+        )
+        .map_err(std::io::Error::other)?;
+        units.push(Unit {
+            part,
+            consumer,
+            ready: false,
+            commit_at_ns: 0,
+            left: false,
+            rebalancing_since_ns: None,
+        });
     }
     let mut thread = Thread {
         shared,
@@ -143,8 +163,15 @@ impl Thread<'_> {
     }
 
     fn deadline_ns(&self, now_ns: u64) -> u64 {
-        let soonest = self.units.iter().map(|unit| unit.consumer.next_deadline_ns()).min().unwrap_or(u64::MAX);
-        soonest.min(now_ns + 20_000_000).min(self.next_flush_ns.unwrap_or(u64::MAX))
+        let soonest = self
+            .units
+            .iter()
+            .map(|unit| unit.consumer.next_deadline_ns())
+            .min()
+            .unwrap_or(u64::MAX);
+        soonest
+            .min(now_ns + 20_000_000)
+            .min(self.next_flush_ns.unwrap_or(u64::MAX))
     }
 
     fn consume(&mut self) -> std::io::Result<()> {
@@ -211,9 +238,9 @@ impl Thread<'_> {
             let records = reader.records;
             let pause_ns = match self.plan.pace {
                 ConsumerPace::Unlimited => 0,
-                ConsumerPace::DelayPerRecord(delay) => {
-                    u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).saturating_mul(records)
-                }
+                ConsumerPace::DelayPerRecord(delay) => u64::try_from(delay.as_nanos())
+                    .unwrap_or(u64::MAX)
+                    .saturating_mul(records),
                 ConsumerPace::AtMost(rate) => (records as f64 / rate.per_second() * 1e9) as u64,
             };
             if pause_ns > 0 {
@@ -255,41 +282,96 @@ impl Thread<'_> {
                     _ if start_ns.is_none() => continue,
                     ConsumerEvent::RebalanceStarted { at_ns } => {
                         unit.rebalancing_since_ns = Some(at_ns);
-                        ("rebalance-started", at_ns, None, format!("group {group} rebalances"))
+                        (
+                            "rebalance-started",
+                            at_ns,
+                            None,
+                            format!("group {group} rebalances"),
+                        )
                     }
-                    ConsumerEvent::Revoked { partitions, is_lost, at_ns } => {
+                    ConsumerEvent::Revoked {
+                        partitions,
+                        is_lost,
+                        at_ns,
+                    } => {
                         let how = if is_lost { "lost" } else { "gave up" };
-                        let label = format!("consumer {} of group {group} {how} {} partitions", unit.part.index, partitions.len());
+                        let label = format!(
+                            "consumer {} of group {group} {how} {} partitions",
+                            unit.part.index,
+                            partitions.len()
+                        );
                         ("partitions-revoked", at_ns, None, label)
                     }
-                    ConsumerEvent::Assigned { partitions, at_ns, .. } => {
+                    ConsumerEvent::Assigned {
+                        partitions, at_ns, ..
+                    } => {
                         let without = unit
                             .rebalancing_since_ns
                             .take()
-                            .map_or_else(String::new, |since| format!(" after {:.3} s without any", (at_ns - since) as f64 / 1e9));
-                        let label =
-                            format!("consumer {} of group {group} got {} partitions{without}", unit.part.index, partitions.len());
+                            .map_or_else(String::new, |since| {
+                                format!(" after {:.3} s without any", (at_ns - since) as f64 / 1e9)
+                            });
+                        let label = format!(
+                            "consumer {} of group {group} got {} partitions{without}",
+                            unit.part.index,
+                            partitions.len()
+                        );
                         ("partitions-assigned", at_ns, None, label)
                     }
-                    ConsumerEvent::OffsetReset { topic, partition, from, to, at_ns } => {
+                    ConsumerEvent::OffsetReset {
+                        topic,
+                        partition,
+                        from,
+                        to,
+                        at_ns,
+                    } => {
                         let label = format!(
                             "group {group} was at offset {from}, which the log no longer has, and goes on at {to}; retention removed \
                              what lies between"
                         );
                         ("offset-reset", at_ns, Some(format!("{topic}-{partition}")), label)
                     }
-                    ConsumerEvent::Corrupt { topic, partition, offset, error, .. } => {
+                    ConsumerEvent::Corrupt {
+                        topic,
+                        partition,
+                        offset,
+                        error,
+                        ..
+                    } => {
                         let message = format!("{topic}-{partition} at offset {offset}: {error}");
-                        self.interval.count_error("corrupt batch".to_owned(), 0, since_ns(now_ns), None, &message);
-                        ("corrupt-batch", now_ns, Some(format!("{topic}-{partition}")), message)
+                        self.interval.count_error(
+                            "corrupt batch".to_owned(),
+                            0,
+                            since_ns(now_ns),
+                            None,
+                            &message,
+                        );
+                        (
+                            "corrupt-batch",
+                            now_ns,
+                            Some(format!("{topic}-{partition}")),
+                            message,
+                        )
                     }
                     ConsumerEvent::Committed { result: Err(why), .. } => {
-                        self.interval.count_error("commit failed".to_owned(), 0, since_ns(now_ns), None, &why);
+                        self.interval.count_error(
+                            "commit failed".to_owned(),
+                            0,
+                            since_ns(now_ns),
+                            None,
+                            &why,
+                        );
                         continue;
                     }
                     ConsumerEvent::Committed { .. } => continue,
                 };
-                let event = Event { time_ns: at_ns, kind: kind.to_owned(), broker: None, partition, label };
+                let event = Event {
+                    time_ns: at_ns,
+                    kind: kind.to_owned(),
+                    broker: None,
+                    partition,
+                    label,
+                };
                 let _ = self.sender.send(Message::Event(event));
             }
         }
@@ -299,7 +381,14 @@ impl Thread<'_> {
         let Some(next_ns) = self.next_flush_ns else {
             // CPU time used so far is not the load's.
             let shared = self.shared;
-            shared.flush(ThreadRole::Consumer, None, &mut self.interval, self.sender, self.returned, start_ns);
+            shared.flush(
+                ThreadRole::Consumer,
+                None,
+                &mut self.interval,
+                self.sender,
+                self.returned,
+                start_ns,
+            );
             self.next_flush_ns = Some(start_ns + SECOND_NS);
             return;
         };
@@ -318,7 +407,14 @@ impl Thread<'_> {
     fn flush(&mut self, now_ns: u64) {
         let shared = self.shared;
         let phase = Some(self.flushed_phase);
-        shared.flush(ThreadRole::Consumer, phase, &mut self.interval, self.sender, self.returned, now_ns);
+        shared.flush(
+            ThreadRole::Consumer,
+            phase,
+            &mut self.interval,
+            self.sender,
+            self.returned,
+            now_ns,
+        );
     }
 
     fn leave(&mut self) -> std::io::Result<()> {
@@ -355,12 +451,25 @@ struct Reader<'a> {
 
 impl Deliver for Reader<'_> {
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, delivered_ns: u64) {
-        let Some(topic) = self.book.topics.iter().copied().find(|&number| self.plan.topic_names[number] == topic) else {
+        let Some(topic) = self
+            .book
+            .topics
+            .iter()
+            .copied()
+            .find(|&number| self.plan.topic_names[number] == topic)
+        else {
             return;
         };
-        let Some(place) = self.shared.partition_place(topic, partition) else { return };
-        let delivered =
-            self.verifier.read(self.shared, self.book, self.interval, place, batch, from_offset, delivered_ns);
+        let Some(place) = self.shared.partition_place(topic, partition) else {
+            return;
+        };
+        let arrival = Arrival {
+            place,
+            batch,
+            from_offset,
+            at_ns: delivered_ns,
+        };
+        let delivered = self.verifier.read(self.shared, self.book, self.interval, arrival);
         self.records += delivered.records;
     }
 }

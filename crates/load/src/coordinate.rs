@@ -114,20 +114,34 @@ pub struct Gathered {
 /// # Errors
 ///
 /// When the load could not begin. Once it has, whatever happens is in the result.
-pub fn run(plan: LoadPlan, clock: RunClock, interrupt: &Interrupt, sink: &mut dyn Sink) -> Result<Ended, LoadError> {
+pub fn run(
+    plan: LoadPlan,
+    clock: RunClock,
+    interrupt: &Interrupt,
+    sink: &mut dyn Sink,
+) -> Result<Ended, LoadError> {
     let stamp = stamp_placement(&plan.workload);
     let headers = record_headers(&plan.workload, stamp);
-    let key_len = (plan.workload.key_distributor != workload::KeyDistributor::NoKey).then(KeyTable::key_bytes);
+    let key_len =
+        (plan.workload.key_distributor != workload::KeyDistributor::NoKey).then(KeyTable::key_bytes);
     prepare::check_record_size(&plan, &headers, key_len)?;
     let record_bytes =
-        BatchBuilder::record_len_bound(key_len, plan.workload.message_size.bytes() as usize, &headers) + HEADER_LEN;
+        BatchBuilder::record_len_bound(key_len, plan.workload.message_size.bytes() as usize, &headers)
+            + HEADER_LEN;
     let _ = sink.take(LoadEvent::Step("connecting"));
-    let mut admin = Admin::connect(&plan.target.admin.config, clock, CONNECT_WITHIN)
-        .map_err(|source| LoadError::Admin { doing: "connecting", source })?;
+    let mut admin = Admin::connect(&plan.target.admin.config, clock, CONNECT_WITHIN).map_err(|source| {
+        LoadError::Admin {
+            doing: "connecting",
+            source,
+        }
+    })?;
     let mut warnings: Vec<Warning> = admin
         .warnings()
         .iter()
-        .map(|text| Warning { code: "broker-not-reached".to_owned(), text: text.clone() })
+        .map(|text| Warning {
+            code: "broker-not-reached".to_owned(),
+            text: text.clone(),
+        })
         .collect();
     if interrupt.is_raised() {
         return Err(LoadError::Interrupted);
@@ -166,23 +180,36 @@ pub fn run(plan: LoadPlan, clock: RunClock, interrupt: &Interrupt, sink: &mut dy
     let mut sink_error = None;
     run.conduct(interrupt, sink, &mut sink_error);
     run.finish(&plan, &mut admin, interrupt, sink, &mut sink_error);
-    Ok(Ended { result: summary::make(&plan, run.gathered, clock), sink_error })
+    Ok(Ended {
+        result: summary::make(&plan, run.gathered, clock),
+        sink_error,
+    })
 }
 
 /// Where stamps go. A payload file of the user's is sent as it is unless the stamp was asked for.
 pub fn stamp_placement(workload: &Workload) -> StampPlacement {
-    let asked = workload.values.iter().any(|value| value.key == "stamp" && value.source != model::source::Source::Default);
+    let asked = workload
+        .values
+        .iter()
+        .any(|value| value.key == "stamp" && value.source != model::source::Source::Default);
     match workload.stamp {
-        StampPlacement::Value if (workload.message_size.bytes() as usize) < STAMP_BYTES => StampPlacement::None,
-        StampPlacement::Value if matches!(workload.payload, Payload::File(_)) && !asked => StampPlacement::None,
+        StampPlacement::Value if (workload.message_size.bytes() as usize) < STAMP_BYTES => {
+            StampPlacement::None
+        }
+        StampPlacement::Value if matches!(workload.payload, Payload::File(_)) && !asked => {
+            StampPlacement::None
+        }
         placement => placement,
     }
 }
 
 fn record_headers(workload: &Workload, stamp: StampPlacement) -> RecordHeaders {
     let placeholder = [0; STAMP_BYTES];
-    let mut pairs: Vec<(&str, Option<&[u8]>)> =
-        workload.headers.iter().map(|header| (header.name.as_str(), Some(&header.value[..]))).collect();
+    let mut pairs: Vec<(&str, Option<&[u8]>)> = workload
+        .headers
+        .iter()
+        .map(|header| (header.name.as_str(), Some(&header.value[..])))
+        .collect();
     if stamp == StampPlacement::Header {
         // Last, so that each record's own stamp can be written over the placeholder.
         pairs.push((STAMP_HEADER, Some(&placeholder)));
@@ -227,8 +254,11 @@ impl Run {
         let (parts, shares) = producer_parts(workload, &prepared, schedule, &phases, &layout)?;
         let groups = groups(plan, &prepared);
         let groups_per_topic = workload.subscriptions_per_topic as usize;
-        let by_offset = (stamp == StampPlacement::None && schedule.is_some() && groups_per_topic > 0 && workload.produces())
-            .then_some(groups_per_topic);
+        let by_offset = (stamp == StampPlacement::None
+            && schedule.is_some()
+            && groups_per_topic > 0
+            && workload.produces())
+        .then_some(groups_per_topic);
         let drain_ns = u64::try_from(plan.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
         let verifies = stamp != StampPlacement::None && workload.produces() && workload.consumes();
         let sequences = parts.iter().map(|part| part.phases.clone()).collect();
@@ -243,7 +273,11 @@ impl Run {
             by_offset,
             drain_ns,
         ));
-        let payload_stamp = if stamp == StampPlacement::Value { StampPlacement::Value } else { StampPlacement::None };
+        let payload_stamp = if stamp == StampPlacement::Value {
+            StampPlacement::Value
+        } else {
+            StampPlacement::None
+        };
         let producing = Arc::new(ProducingPlan {
             config: plan.target.producer.config.clone(),
             pool: PayloadPool::new(
@@ -277,20 +311,23 @@ impl Run {
         let consumer_parts = consumer_parts(workload, &books);
         let consuming = Arc::new(ConsumingPlan {
             config: plan.target.consumer.config.clone(),
-            stamp: if verifies || by_offset.is_some() { stamp } else { StampPlacement::None },
+            stamp: if verifies || by_offset.is_some() {
+                stamp
+            } else {
+                StampPlacement::None
+            },
             pace: workload.consumer_pace,
             from_latest: plan.from == crate::plan::StartFrom::Latest && !prepared.created,
             topic_names: prepared.names.clone(),
-            reset_given: plan
-                .target
-                .consumer
-                .values
-                .iter()
-                .any(|value| value.key == "auto.offset.reset" && value.source != model::source::Source::KafkaDefault),
-            ends_after: (!workload.produces()).then_some(match workload.test {
-                workload::PhaseLength::Records(count) => Some(count),
-                workload::PhaseLength::Time(_) => None,
-            }).flatten(),
+            reset_given: plan.target.consumer.values.iter().any(|value| {
+                value.key == "auto.offset.reset" && value.source != model::source::Source::KafkaDefault
+            }),
+            ends_after: (!workload.produces())
+                .then_some(match workload.test {
+                    workload::PhaseLength::Records(count) => Some(count),
+                    workload::PhaseLength::Time(_) => None,
+                })
+                .flatten(),
         });
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         // Producers, consumers and brokers beside them share the CPUs; a thread beyond them only makes the others wait.
@@ -364,10 +401,16 @@ impl Run {
             let _ = sink.take(LoadEvent::Step(&format!("assigning {consumers} consumers")));
         }
         for parts in deal(std::mem::take(&mut self.consumer_parts), self.consumer_threads) {
-            let (shared, plan, sender) = (Arc::clone(&shared), Arc::clone(&self.consuming), self.sender.clone());
+            let (shared, plan, sender) = (
+                Arc::clone(&shared),
+                Arc::clone(&self.consuming),
+                self.sender.clone(),
+            );
             let (return_sender, returned) = mpsc::channel();
             let books = self.gathered.books.clone();
-            let handle = spawn("consume", move || consuming::run_thread(&shared, &plan, &books, parts, &sender, &returned))?;
+            let handle = spawn("consume", move || {
+                consuming::run_thread(&shared, &plan, &books, parts, &sender, &returned)
+            })?;
             self.returns.insert(handle.thread().id(), return_sender);
             self.consumers.push(handle);
         }
@@ -380,17 +423,28 @@ impl Run {
             .zip(&self.gathered.prepared.partitions)
             .flat_map(|(name, &count)| (0..count as i32).map(move |partition| (name.clone(), partition)))
             .collect();
-        let observer = Observer::start(self.admin_config.clone(), shared.clock, partitions)
-            .map_err(|source| LoadError::System { doing: "starting a thread", source })?;
+        let observer =
+            Observer::start(self.admin_config.clone(), shared.clock, partitions).map_err(|source| {
+                LoadError::System {
+                    doing: "starting a thread",
+                    source,
+                }
+            })?;
         self.observer = Some(observer);
         let producers = self.producer_parts.len();
         if producers > 0 {
             let _ = sink.take(LoadEvent::Step(&format!("connecting {producers} producers")));
         }
         for parts in deal(std::mem::take(&mut self.producer_parts), self.producer_threads) {
-            let (shared, plan, sender) = (Arc::clone(&shared), Arc::clone(&self.producing), self.sender.clone());
+            let (shared, plan, sender) = (
+                Arc::clone(&shared),
+                Arc::clone(&self.producing),
+                self.sender.clone(),
+            );
             let (return_sender, returned) = mpsc::channel();
-            let handle = spawn("produce", move || producing::run_thread(&shared, &plan, parts, &sender, &returned))?;
+            let handle = spawn("produce", move || {
+                producing::run_thread(&shared, &plan, parts, &sender, &returned)
+            })?;
             self.returns.insert(handle.thread().id(), return_sender);
             self.producers.push(handle);
         }
@@ -424,10 +478,15 @@ impl Run {
             }
             if now_ns - told_ns > 5 * SECOND_NS {
                 told_ns = now_ns;
-                let _ = sink.take(LoadEvent::Step(&format!("{ready} of {} clients are ready", self.clients)));
+                let _ = sink.take(LoadEvent::Step(&format!(
+                    "{ready} of {} clients are ready",
+                    self.clients
+                )));
             }
             match self.receiver.recv_timeout(Duration::from_millis(2)) {
-                Ok(Message::Failed(Problem { who, what })) => return Err(LoadError::NotReady(format!("{who}: {what}"))),
+                Ok(Message::Failed(Problem { who, what })) => {
+                    return Err(LoadError::NotReady(format!("{who}: {what}")));
+                }
                 Ok(Message::Event(event)) => self.keep_event(event, sink),
                 Ok(Message::Interval { .. }) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
@@ -438,7 +497,12 @@ impl Run {
     }
 
     /// From the first due record to the moment when the producers have ended.
-    fn conduct(&mut self, interrupt: &Interrupt, sink: &mut dyn Sink, sink_error: &mut Option<std::io::Error>) {
+    fn conduct(
+        &mut self,
+        interrupt: &Interrupt,
+        sink: &mut dyn Sink,
+        sink_error: &mut Option<std::io::Error>,
+    ) {
         let shared = Arc::clone(&self.gathered.shared);
         // The first sample has to be there before the first record is, or it would count some of the run's own.
         self.ask_ends(BASELINE_WITHIN);
@@ -455,7 +519,10 @@ impl Run {
             &["[plimsoll: values are nanoseconds, maxima milliseconds; a tag is phase:metric]"],
         );
         keep(sink_error, sink.take(LoadEvent::Series(&header)));
-        keep(sink_error, sink.take(LoadEvent::PhaseStarted(shared.phases[0].name)));
+        keep(
+            sink_error,
+            sink.take(LoadEvent::PhaseStarted(shared.phases[0].name)),
+        );
         let mut phase = 0;
         let produces = !self.producers.is_empty();
         let mut failed = false;
@@ -474,7 +541,10 @@ impl Run {
             while phase < now_phase {
                 self.end_phase(now_ns);
                 phase += 1;
-                keep(sink_error, sink.take(LoadEvent::PhaseStarted(shared.phases[phase].name)));
+                keep(
+                    sink_error,
+                    sink.take(LoadEvent::PhaseStarted(shared.phases[phase].name)),
+                );
             }
             if over || self.load_is_over(now_ns) && self.gathered.phase_ends_ns.len() < shared.phases.len() {
                 while self.gathered.phase_ends_ns.len() < shared.phases.len() {
@@ -501,9 +571,8 @@ impl Run {
                 continue;
             }
             let wait = Duration::from_nanos((next_tick_ns - now_ns).min(20_000_000));
-            match self.receiver.recv_timeout(wait) {
-                Ok(message) => failed |= self.take(message, sink),
-                Err(_) => {}
+            if let Ok(message) = self.receiver.recv_timeout(wait) {
+                failed |= self.take(message, sink);
             }
         }
         self.gathered.memory.rss_end_bytes = host::resident_bytes();
@@ -512,7 +581,11 @@ impl Run {
     /// Whether the last phase has ended by its time, though answers are still awaited.
     fn load_is_over(&self, now_ns: u64) -> bool {
         let shared = &self.gathered.shared;
-        shared.phases.last().and_then(|phase| phase.end_ns).is_some_and(|end_ns| now_ns >= self.gathered.start_ns + end_ns)
+        shared
+            .phases
+            .last()
+            .and_then(|phase| phase.end_ns)
+            .is_some_and(|end_ns| now_ns >= self.gathered.start_ns + end_ns)
     }
 
     fn end_phase(&mut self, now_ns: u64) {
@@ -546,7 +619,14 @@ impl Run {
     /// True when a client failed for good.
     fn take(&mut self, message: Message, sink: &mut dyn Sink) -> bool {
         match message {
-            Message::Interval { role, thread, mut interval, cpu, phase, at_ns: _ } => {
+            Message::Interval {
+                role,
+                thread,
+                mut interval,
+                cpu,
+                phase,
+                at_ns: _,
+            } => {
                 let used = self.gathered.threads.entry(thread).or_insert_with(|| ThreadUse {
                     role: Some(role),
                     last: None,
@@ -559,8 +639,12 @@ impl Run {
                     used.by_phase[phase].waiting_ns += more.waiting_ns;
                 }
                 used.last = cpu;
-                for ((total, second), sheet) in
-                    self.gathered.phases.iter_mut().zip(&mut self.second).zip(&interval.phases)
+                for ((total, second), sheet) in self
+                    .gathered
+                    .phases
+                    .iter_mut()
+                    .zip(&mut self.second)
+                    .zip(&interval.phases)
                 {
                     total.add(sheet);
                     second.add_latencies(sheet);
@@ -568,8 +652,11 @@ impl Run {
                 add_errors(&mut self.gathered.errors, &interval.errors);
                 for (place, rate) in self.gathered.rates.iter_mut().enumerate() {
                     // Each phase leaves out what falls outside of it, and the last takes what is left.
-                    let mut windows =
-                        if place + 1 == self.gathered.shared.phases.len() { std::mem::take(&mut interval.windows) } else { interval.windows.clone() };
+                    let mut windows = if place + 1 == self.gathered.shared.phases.len() {
+                        std::mem::take(&mut interval.windows)
+                    } else {
+                        interval.windows.clone()
+                    };
                     rate.take(&mut windows);
                 }
                 interval.reset();
@@ -579,7 +666,9 @@ impl Run {
                 false
             }
             Message::Failed(problem) => {
-                self.gathered.failure.get_or_insert(format!("{}: {}", problem.who, problem.what));
+                self.gathered
+                    .failure
+                    .get_or_insert(format!("{}: {}", problem.who, problem.what));
                 true
             }
             Message::Event(event) => {
@@ -610,8 +699,12 @@ impl Run {
             // Threads hand their windows over within the second after.
             rate.close_before(since_ns.saturating_sub(2 * SECOND_NS));
         }
-        let counts = [&shared.live.sent, &shared.live.acknowledged, &shared.live.consumed]
-            .map(|counter| counter.load(Ordering::Relaxed));
+        let counts = [
+            &shared.live.sent,
+            &shared.live.acknowledged,
+            &shared.live.consumed,
+        ]
+        .map(|counter| counter.load(Ordering::Relaxed));
         let seconds = (now_ns - self.last_tick_ns) as f64 / 1e9;
         let [published, acknowledged, consumed] =
             std::array::from_fn(|place| (counts[place] - self.last_counts[place]) as f64 / seconds);
@@ -620,9 +713,15 @@ impl Run {
             .then(|| (counts[1] * groups).saturating_sub(counts[2]));
         let phase = shared.phase_at(now_ns);
         if let (Some(backlog), PhaseName::Measure) = (backlog, shared.phases[phase].name) {
-            self.gathered.backlog.add(since_ns, backlog as f64 / groups as f64);
+            self.gathered
+                .backlog
+                .add(since_ns, backlog as f64 / groups as f64);
         }
-        let metric = if self.gathered.schedule.is_some() { Metric::Response } else { Metric::Service };
+        let metric = if self.gathered.schedule.is_some() {
+            Metric::Response
+        } else {
+            Metric::Service
+        };
         let mut newest = measure::LatencyHistogram::new();
         for sheet in &mut self.second {
             newest.merge(sheet.histogram(metric));
@@ -661,18 +760,34 @@ impl Run {
     /// Groups by which each record is to be read.
     fn workload_groups(&self) -> u64 {
         let topics = self.gathered.prepared.names.len().max(1);
-        (self.gathered.books.iter().map(|book| book.topics.len()).sum::<usize>() / topics) as u64
+        (self
+            .gathered
+            .books
+            .iter()
+            .map(|book| book.topics.len())
+            .sum::<usize>()
+            / topics) as u64
     }
 
     fn log_second(&mut self, now_ns: u64) -> String {
         let mut text = String::new();
         let from_ns = self.last_tick_ns - self.gathered.start_ns;
         for (sheet, phase) in self.second.iter().zip(&self.gathered.shared.phases) {
-            let name = if phase.name == PhaseName::WarmUp { "warm-up" } else { "measure" };
+            let name = if phase.name == PhaseName::WarmUp {
+                "warm-up"
+            } else {
+                "measure"
+            };
             for (metric, histogram) in METRICS.iter().zip(&sheet.latency) {
-                let Some(histogram) = histogram.as_ref().filter(|histogram| !histogram.is_empty()) else { continue };
-                let Ok(tag) = Tag::of(name, metric_name(*metric)) else { continue };
-                let _ = self.log.append(&mut text, &tag, from_ns, now_ns - self.last_tick_ns, histogram);
+                let Some(histogram) = histogram.as_ref().filter(|histogram| !histogram.is_empty()) else {
+                    continue;
+                };
+                let Ok(tag) = Tag::of(name, metric_name(*metric)) else {
+                    continue;
+                };
+                let _ = self
+                    .log
+                    .append(&mut text, &tag, from_ns, now_ns - self.last_tick_ns, histogram);
             }
         }
         text
@@ -696,7 +811,12 @@ impl Run {
             }
         }
         self.gathered.producer_ends.sort_by_key(|end| end.index);
-        if let Some(fatal) = self.gathered.producer_ends.iter().find_map(|end| end.fatal.clone()) {
+        if let Some(fatal) = self
+            .gathered
+            .producer_ends
+            .iter()
+            .find_map(|end| end.fatal.clone())
+        {
             self.fail(fatal);
         }
         // What the brokers have, once everything that was sent has ended.
@@ -734,7 +854,11 @@ impl Run {
             let _ = sink.take(LoadEvent::Step("removing what was made"));
         }
         if plan.keep {
-            self.gathered.topics_left = if self.gathered.prepared.created { self.gathered.prepared.names.clone() } else { Vec::new() };
+            self.gathered.topics_left = if self.gathered.prepared.created {
+                self.gathered.prepared.names.clone()
+            } else {
+                Vec::new()
+            };
             self.gathered.groups_left = made_groups;
         } else {
             let left = prepare::remove_groups(admin, &made_groups);
@@ -748,7 +872,10 @@ impl Run {
     }
 
     fn ask_ends(&mut self, within: Duration) -> Option<EndOffsets> {
-        let ends = self.observer.as_ref().and_then(|observer| observer.ask_last(self.edges_asked, within));
+        let ends = self
+            .observer
+            .as_ref()
+            .and_then(|observer| observer.ask_last(self.edges_asked, within));
         self.edges_asked += 1;
         ends
     }
@@ -757,7 +884,11 @@ impl Run {
     fn await_settled(&mut self, mut ends: Option<EndOffsets>, within: Duration) -> Option<EndOffsets> {
         let shared = Arc::clone(&self.gathered.shared);
         let written = shared.live.acknowledged.load(Ordering::Relaxed);
-        let before = self.observer.as_ref().and_then(Observer::first).map(|ends| ends.sum());
+        let before = self
+            .observer
+            .as_ref()
+            .and_then(Observer::first)
+            .map(|ends| ends.sum());
         let began_ns = shared.clock.now_ns();
         let mut unchanged_since_ns = began_ns;
         while let Some(now) = &ends {
@@ -768,7 +899,10 @@ impl Run {
                 break;
             }
             // Nothing else is to be done meanwhile, so the channel's wait serves as the pause.
-            let _ = self.receiver.recv_timeout(Duration::from_millis(20)).map(|message| self.take(message, &mut |_: LoadEvent<'_>| Ok(())));
+            let _ = self
+                .receiver
+                .recv_timeout(Duration::from_millis(20))
+                .map(|message| self.take(message, &mut |_: LoadEvent<'_>| Ok(())));
             let newer = self.ask_ends(within);
             if newer.as_ref().map(EndOffsets::sum) != Some(now.sum()) {
                 unchanged_since_ns = shared.clock.now_ns();
@@ -781,10 +915,18 @@ impl Run {
     fn leftovers(&mut self, kind: &str, left: &[(String, String)]) {
         let Some((_, why)) = left.first() else { return };
         let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
-        let how = if kind == "topic" { format!("; remove with: plimsoll topics delete {}", names.join(" ")) } else { String::new() };
+        let how = if kind == "topic" {
+            format!("; remove with: plimsoll topics delete {}", names.join(" "))
+        } else {
+            String::new()
+        };
         self.gathered.warnings.push(Warning {
             code: format!("{kind}-left-behind"),
-            text: format!("{} {kind}(s) could not be removed ({why}): {}{how}", left.len(), names.join(", ")),
+            text: format!(
+                "{} {kind}(s) could not be removed ({why}): {}{how}",
+                left.len(),
+                names.join(", ")
+            ),
         });
     }
 
@@ -856,15 +998,23 @@ fn keep(first: &mut Option<std::io::Error>, outcome: std::io::Result<()>) {
     }
 }
 
-fn spawn<T: Send + 'static>(name: &str, body: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>, LoadError> {
+fn spawn<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, LoadError> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(body)
-        .map_err(|source| LoadError::System { doing: "starting a thread", source })
+        .map_err(|source| LoadError::System {
+            doing: "starting a thread",
+            source,
+        })
 }
 
+type Plan = (Option<Schedule>, Vec<LoadPhase>, Vec<ScheduledPhase>);
+
 /// The schedule (none at rate max), the phases, and their places in it.
-fn phases(workload: &Workload) -> Result<(Option<Schedule>, Vec<LoadPhase>, Vec<ScheduledPhase>), LoadError> {
+fn phases(workload: &Workload) -> Result<Plan, LoadError> {
     let mut lengths = Vec::new();
     if let Some(warm_up) = workload.warm_up {
         lengths.push((PhaseName::WarmUp, warm_up));
@@ -872,7 +1022,8 @@ fn phases(workload: &Workload) -> Result<(Option<Schedule>, Vec<LoadPhase>, Vec<
     lengths.push((PhaseName::Measure, workload.test));
     let schedule = match workload.producer_rate {
         Some(TargetRate::Fixed(rate)) => Some(Schedule::Constant(
-            ConstantRate::new(rate.records(), rate.seconds()).map_err(|error| LoadError::Unfit(error.to_string()))?,
+            ConstantRate::new(rate.records(), rate.seconds())
+                .map_err(|error| LoadError::Unfit(error.to_string()))?,
         )),
         _ => None,
     };
@@ -896,14 +1047,22 @@ fn phases(workload: &Workload) -> Result<(Option<Schedule>, Vec<LoadPhase>, Vec<
             (None, workload::PhaseLength::Records(_)) => None,
         };
         let counted = matches!(length, workload::PhaseLength::Records(_));
-        phases.push(LoadPhase { name: *name, end_ns: end, counted });
+        phases.push(LoadPhase {
+            name: *name,
+            end_ns: end,
+            counted,
+        });
     }
     if layout.is_empty() {
         // Rates are counted in windows of the phases where their times are known beforehand.
         let mut start_ns = 0;
         for phase in &phases {
             let end_ns = phase.end_ns.unwrap_or(u64::MAX / 2);
-            layout.push(ScheduledPhase { start_ns, end_ns, records: 0..0 });
+            layout.push(ScheduledPhase {
+                start_ns,
+                end_ns,
+                records: 0..0,
+            });
             start_ns = end_ns;
         }
     }
@@ -924,11 +1083,15 @@ fn producer_parts(
     }
     let per_topic = workload.producers_per_topic as usize;
     // Neighbouring records go to different topics, so that all are loaded evenly at any moment.
-    let places: Vec<usize> =
-        (0..per_topic).flat_map(|_| 0..prepared.names.len()).collect();
+    let places: Vec<usize> = (0..per_topic).flat_map(|_| 0..prepared.names.len()).collect();
     let weights: Vec<u64> = places
         .iter()
-        .map(|&topic| workload.topic_weights.get(topic).map_or(1, |&weight| u64::from(weight)))
+        .map(|&topic| {
+            workload
+                .topic_weights
+                .get(topic)
+                .map_or(1, |&weight| u64::from(weight))
+        })
         .collect();
     let shares: Vec<Option<Share>> = match schedule {
         Some(schedule) => Share::split_weighted(schedule, &weights)
@@ -963,7 +1126,13 @@ fn producer_parts(
 }
 
 /// At rate max a producer's phases are bounded by its part of the records, where they are bounded by records.
-fn closed_ranges(workload: &Workload, phases: &[LoadPhase], before: u64, weight: u64, total: u64) -> Vec<Range<u64>> {
+fn closed_ranges(
+    workload: &Workload,
+    phases: &[LoadPhase],
+    before: u64,
+    weight: u64,
+    total: u64,
+) -> Vec<Range<u64>> {
     let part = |count: u64| {
         let until = |weight: u64| (u128::from(count) * u128::from(weight) / u128::from(total)) as u64;
         until(before + weight) - until(before)
@@ -1020,7 +1189,10 @@ fn consumer_parts(workload: &Workload, books: &[Arc<GroupBook>]) -> Vec<Consumer
     // Members of one group are dealt to different threads.
     for book in books {
         for _ in 0..workload.consumers_per_subscription {
-            parts.push(ConsumerPart { index: parts.len() as u32, group: book.index });
+            parts.push(ConsumerPart {
+                index: parts.len() as u32,
+                group: book.index,
+            });
         }
     }
     parts

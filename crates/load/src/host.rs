@@ -38,10 +38,14 @@ impl CpuTime {
 
 /// CPU time of the calling thread.
 pub fn thread_cpu() -> Option<CpuTime> {
-    let exact = fs::read_to_string("/proc/thread-self/schedstat").ok().and_then(|text| {
-        let mut fields = text.split_ascii_whitespace().map(|field| field.parse::<u64>().ok());
-        Some((fields.next()??, fields.next()??))
-    });
+    let exact = fs::read_to_string("/proc/thread-self/schedstat")
+        .ok()
+        .and_then(|text| {
+            let mut fields = text
+                .split_ascii_whitespace()
+                .map(|field| field.parse::<u64>().ok());
+            Some((fields.next()??, fields.next()??))
+        });
     let ticks = cpu_of_stat(&fs::read_to_string("/proc/thread-self/stat").ok()?)?;
     // The split is in ticks of 10 ms, the sum is exact.
     Some(match exact {
@@ -50,7 +54,11 @@ pub fn thread_cpu() -> Option<CpuTime> {
                 0 => exact_ns,
                 total_ns => (u128::from(exact_ns) * u128::from(ticks.user_ns) / u128::from(total_ns)) as u64,
             };
-            CpuTime { user_ns, system_ns: exact_ns - user_ns, waiting_ns }
+            CpuTime {
+                user_ns,
+                system_ns: exact_ns - user_ns,
+                waiting_ns,
+            }
         }
         None => ticks,
     })
@@ -65,7 +73,11 @@ fn cpu_of_stat(text: &str) -> Option<CpuTime> {
     // The name in parentheses may hold blanks; what follows it does not.
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
-    Some(CpuTime { user_ns: ticks(11)? * TICK_NS, system_ns: ticks(12)? * TICK_NS, waiting_ns: 0 })
+    Some(CpuTime {
+        user_ns: ticks(11)? * TICK_NS,
+        system_ns: ticks(12)? * TICK_NS,
+        waiting_ns: 0,
+    })
 }
 
 /// Resident memory of the process, bytes.
@@ -90,20 +102,29 @@ pub fn cgroup_throttling() -> Option<CgroupThrottling> {
     group.quota_cpus()?;
     let text = fs::read_to_string(group.folder.join("cpu.stat")).ok()?;
     let value = |name: &str| {
-        text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok())
     };
     Some(CgroupThrottling {
         periods_count: value("nr_periods "),
         throttled_periods_count: value("nr_throttled ")?,
-        throttled_ns: value("throttled_usec ").map(|usec| usec * 1000).or_else(|| value("throttled_time "))?,
+        throttled_ns: value("throttled_usec ")
+            .map(|usec| usec * 1000)
+            .or_else(|| value("throttled_time "))?,
     })
 }
 
 /// The difference of two readings.
-pub fn throttling_between(before: Option<CgroupThrottling>, after: Option<CgroupThrottling>) -> Option<CgroupThrottling> {
+pub fn throttling_between(
+    before: Option<CgroupThrottling>,
+    after: Option<CgroupThrottling>,
+) -> Option<CgroupThrottling> {
     let (before, after) = (before?, after?);
     Some(CgroupThrottling {
-        periods_count: after.periods_count.zip(before.periods_count).map(|(after, before)| after - before),
+        periods_count: after
+            .periods_count
+            .zip(before.periods_count)
+            .map(|(after, before)| after - before),
         throttled_periods_count: after.throttled_periods_count - before.throttled_periods_count,
         throttled_ns: after.throttled_ns - before.throttled_ns,
     })
@@ -125,10 +146,16 @@ impl CpuGroup {
             if !unified && !controllers.split(',').any(|name| name == "cpu") {
                 continue;
             }
-            let roots: &[&str] =
-                if unified { &["/sys/fs/cgroup"] } else { &["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"] };
+            let roots: &[&str] = if unified {
+                &["/sys/fs/cgroup"]
+            } else {
+                &["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"]
+            };
             for root in roots {
-                for folder in [Path::new(root).join(path.trim_start_matches('/')), Path::new(root).to_path_buf()] {
+                for folder in [
+                    Path::new(root).join(path.trim_start_matches('/')),
+                    Path::new(root).to_path_buf(),
+                ] {
                     let group = CpuGroup { folder, unified };
                     if group.quota_cpus().is_some() {
                         return Some(group);
@@ -145,7 +172,13 @@ impl CpuGroup {
             let (quota, period) = text.trim().split_once(' ')?;
             (quota.parse::<f64>().ok()?, period.parse::<f64>().ok()?)
         } else {
-            let read = |name: &str| fs::read_to_string(self.folder.join(name)).ok()?.trim().parse::<f64>().ok();
+            let read = |name: &str| {
+                fs::read_to_string(self.folder.join(name))
+                    .ok()?
+                    .trim()
+                    .parse::<f64>()
+                    .ok()
+            };
             (read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?)
         };
         (quota > 0.0 && period > 0.0).then_some(quota / period)
@@ -157,11 +190,20 @@ pub fn describe() -> Host {
     let line = |path: &str| fs::read_to_string(path).ok().map(|text| text.trim().to_owned());
     let field = |path: &str, name: &str| {
         let text = fs::read_to_string(path).ok()?;
-        text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim_start_matches([' ', '\t', ':']).trim().to_owned()))
+        text.lines().find_map(|line| {
+            Some(
+                line.strip_prefix(name)?
+                    .trim_start_matches([' ', '\t', ':'])
+                    .trim()
+                    .to_owned(),
+            )
+        })
     };
     Host {
         hostname: line("/proc/sys/kernel/hostname"),
-        cpus_count: std::thread::available_parallelism().ok().map(|count| count.get() as u32),
+        cpus_count: std::thread::available_parallelism()
+            .ok()
+            .map(|count| count.get() as u32),
         cpu_model: field("/proc/cpuinfo", "model name"),
         memory_bytes: field("/proc/meminfo", "MemTotal")
             .and_then(|text| Some(text.strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)),
@@ -178,7 +220,14 @@ mod tests {
     #[test]
     fn the_stat_line_is_read_behind_the_name() {
         let text = "42 (a (b) c) R 1 2 3 4 5 6 7 8 9 10 1234 56 0 0 20 0 4 0";
-        assert_eq!(cpu_of_stat(text), Some(CpuTime { user_ns: 12_340_000_000, system_ns: 560_000_000, waiting_ns: 0 }));
+        assert_eq!(
+            cpu_of_stat(text),
+            Some(CpuTime {
+                user_ns: 12_340_000_000,
+                system_ns: 560_000_000,
+                waiting_ns: 0
+            })
+        );
         assert_eq!(cpu_of_stat("42 (x) R 1"), None);
     }
 

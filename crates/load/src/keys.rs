@@ -28,7 +28,9 @@ impl KeyTable {
                 ALPHABET[(group & 63) as usize]
             })
         };
-        KeyTable { keys: (0..KEYS).map(|_| key(&mut random)).collect() }
+        KeyTable {
+            keys: (0..KEYS).map(|_| key(&mut random)).collect(),
+        }
     }
 
     /// Bytes of a key.
@@ -68,7 +70,11 @@ impl KeyCursor {
     pub fn peek(&mut self, table: &KeyTable, partitions: usize) -> (usize, usize) {
         if self.partitions != partitions {
             self.partitions = partitions;
-            self.partition_of = table.keys.iter().map(|key| partition_of_key(key, partitions) as u32).collect();
+            self.partition_of = table
+                .keys
+                .iter()
+                .map(|key| partition_of_key(key, partitions) as u32)
+                .collect();
         }
         let index = match self.distributor {
             KeyDistributor::RandomNano => self.next,
@@ -101,7 +107,12 @@ mod tests {
     #[test]
     fn keys_are_ten_characters_of_base64url_and_differ() {
         let table = KeyTable::new(1);
-        assert!(table.keys.iter().all(|key| key.iter().all(|byte| ALPHABET.contains(byte))));
+        assert!(
+            table
+                .keys
+                .iter()
+                .all(|key| key.iter().all(|byte| ALPHABET.contains(byte)))
+        );
         assert!(table.keys.iter().collect::<HashSet<_>>().len() > 9_990);
         // 7 bytes leave two bits in the tenth character, so it is one of four.
         assert!(table.keys.iter().all(|key| b"AQgw".contains(&key[9])));
@@ -118,7 +129,10 @@ mod tests {
             indices.push(cursor.peek(&table, 12).0);
             cursor.advance();
         }
-        assert_eq!((indices[0], indices[1], indices[KEYS - 1], indices[KEYS]), (1, 2, 0, 1));
+        assert_eq!(
+            (indices[0], indices[1], indices[KEYS - 1], indices[KEYS]),
+            (1, 2, 0, 1)
+        );
     }
 
     #[test]

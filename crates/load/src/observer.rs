@@ -34,25 +34,36 @@ impl EndOffsets {
 
 impl Observer {
     /// Connects in its own thread.
-    pub fn start(config: AdminConfig, clock: RunClock, partitions: Vec<TopicPartition>) -> std::io::Result<Observer> {
+    pub fn start(
+        config: AdminConfig,
+        clock: RunClock,
+        partitions: Vec<TopicPartition>,
+    ) -> std::io::Result<Observer> {
         let (ask, asked) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
-        let thread = std::thread::Builder::new().name("observe".to_owned()).spawn(move || {
-            let mut admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
-            while asked.recv().is_ok() {
-                if admin.is_none() {
-                    admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
+        let thread = std::thread::Builder::new()
+            .name("observe".to_owned())
+            .spawn(move || {
+                let mut admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
+                while asked.recv().is_ok() {
+                    if admin.is_none() {
+                        admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
+                    }
+                    let asked_ns = clock.now_ns();
+                    let offsets = admin.as_mut().and_then(|admin| end_offsets(admin, &partitions));
+                    let at_ns = asked_ns / 2 + clock.now_ns() / 2;
+                    let ends = offsets.map(|offsets| EndOffsets { offsets, at_ns });
+                    if answer.send(ends).is_err() {
+                        return;
+                    }
                 }
-                let asked_ns = clock.now_ns();
-                let offsets = admin.as_mut().and_then(|admin| end_offsets(admin, &partitions));
-                let at_ns = asked_ns / 2 + clock.now_ns() / 2;
-                let ends = offsets.map(|offsets| EndOffsets { offsets, at_ns });
-                if answer.send(ends).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(Observer { ask, answers, thread, taken: Vec::new().into() })
+            })?;
+        Ok(Observer {
+            ask,
+            answers,
+            thread,
+            taken: Vec::new().into(),
+        })
     }
 
     /// Asks for the end offsets as they are now.
@@ -96,5 +107,15 @@ impl Observer {
 
 fn end_offsets(admin: &mut Admin, partitions: &[TopicPartition]) -> Option<Vec<i64>> {
     let listed = admin.list_offsets(partitions, OffsetAt::Latest).ok()?;
-    partitions.iter().map(|partition| listed.get(partition)?.as_ref().ok()?.as_ref().map(|listed| listed.offset)).collect()
+    partitions
+        .iter()
+        .map(|partition| {
+            listed
+                .get(partition)?
+                .as_ref()
+                .ok()?
+                .as_ref()
+                .map(|listed| listed.offset)
+        })
+        .collect()
 }

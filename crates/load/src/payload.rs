@@ -39,7 +39,13 @@ impl PayloadPool {
         let mut random = Random::seeded(seed);
         let (bytes, slots) = match (payload, file) {
             (Payload::File(_), Some(content)) => (content[content.len() - slot_bytes..].to_vec(), 1),
-            (Payload::Randomized { random_bytes_ratio, pool_size }, _) => {
+            (
+                Payload::Randomized {
+                    random_bytes_ratio,
+                    pool_size,
+                },
+                _,
+            ) => {
                 let slots = (*pool_size).max(1) as usize;
                 // As OMB makes them: that share of the whole value is random and stands in front, behind the stamp.
                 let random_bytes = ((value_bytes as f64 * random_bytes_ratio) as usize).min(slot_bytes);
@@ -60,9 +66,19 @@ impl PayloadPool {
         };
         let crcs = match slot_bytes {
             0 => vec![client::batch::crc32c(&[]); slots],
-            _ => bytes.chunks_exact(slot_bytes).map(client::batch::crc32c).collect(),
+            _ => bytes
+                .chunks_exact(slot_bytes)
+                .map(client::batch::crc32c)
+                .collect(),
         };
-        PayloadPool { bytes, slot_bytes, slots, crcs, value_bytes, stamp_in_value }
+        PayloadPool {
+            bytes,
+            slot_bytes,
+            slots,
+            crcs,
+            value_bytes,
+            stamp_in_value,
+        }
     }
 
     /// Bytes of each value.
@@ -79,7 +95,10 @@ impl PayloadPool {
     #[inline]
     pub fn slot(&self, number: u64) -> (&[u8], u32) {
         let slot = (number % self.slots as u64) as usize;
-        (&self.bytes[slot * self.slot_bytes..(slot + 1) * self.slot_bytes], self.crcs[slot])
+        (
+            &self.bytes[slot * self.slot_bytes..(slot + 1) * self.slot_bytes],
+            self.crcs[slot],
+        )
     }
 }
 
@@ -106,7 +125,12 @@ mod tests {
             builder.push(1_700_000_000_000, None, pool.value_bytes(), &headers, |out| {
                 if pool.stamp_in_value() {
                     let mut stamp = [0; STAMP_BYTES];
-                    Stamp { producer: 3, sequence, due_ns: sequence * 10_000 }.encode(77, crc, &mut stamp);
+                    Stamp {
+                        producer: 3,
+                        sequence,
+                        due_ns: sequence * 10_000,
+                    }
+                    .encode(77, crc, &mut stamp);
                     out.extend_from_slice(&stamp);
                 }
                 out.extend_from_slice(payload);
@@ -114,7 +138,9 @@ mod tests {
             sequence += 1;
         }
         let raw = builder.len_bytes();
-        let sealed = builder.seal(&mut Compressor::new(Codec::Zstd, None).unwrap(), &mut Vec::new()).unwrap();
+        let sealed = builder
+            .seal(&mut Compressor::new(Codec::Zstd, None).unwrap(), &mut Vec::new())
+            .unwrap();
         sealed.bytes().len() as f64 / raw as f64
     }
 
@@ -123,14 +149,23 @@ mod tests {
         for value_bytes in [100, 512, 1024, 10_000] {
             let pool = PayloadPool::new(&Payload::Text, value_bytes, StampPlacement::Value, None, 1);
             let (small, large) = (zstd_ratio(&pool, 16 << 10), zstd_ratio(&pool, 1 << 20));
-            assert!((0.55..0.70).contains(&small) && (0.55..0.70).contains(&large), "{value_bytes} B: {small} {large}");
-            assert!((small / large - 1.0).abs() < 0.05, "{value_bytes} B: {small} at 16 KiB, {large} at 1 MiB");
+            assert!(
+                (0.55..0.70).contains(&small) && (0.55..0.70).contains(&large),
+                "{value_bytes} B: {small} {large}"
+            );
+            assert!(
+                (small / large - 1.0).abs() < 0.05,
+                "{value_bytes} B: {small} at 16 KiB, {large} at 1 MiB"
+            );
         }
     }
 
     #[test]
     fn half_random_bytes_compress_to_about_half() {
-        let payload = Payload::Randomized { random_bytes_ratio: 0.5, pool_size: 1000 };
+        let payload = Payload::Randomized {
+            random_bytes_ratio: 0.5,
+            pool_size: 1000,
+        };
         let pool = PayloadPool::new(&payload, 512, StampPlacement::Value, None, 1);
         let ratio = zstd_ratio(&pool, 16 << 10);
         assert!((0.50..0.60).contains(&ratio), "{ratio}");

@@ -71,16 +71,24 @@ pub fn topic_names(plan: &LoadPlan) -> Vec<String> {
     if !plan.workload.topic_names.is_empty() {
         return plan.workload.topic_names.clone();
     }
-    (0..plan.workload.topics).map(|index| format!("plimsoll-{}-topic-{index:04}", short_id(plan.run_id))).collect()
+    (0..plan.workload.topics)
+        .map(|index| format!("plimsoll-{}-topic-{index:04}", short_id(plan.run_id)))
+        .collect()
 }
 
 /// Holds the size of a record against what the producer may send; the brokers' limit comes later, when they were asked.
-pub fn check_record_size(plan: &LoadPlan, headers: &RecordHeaders, key_len: Option<usize>) -> Result<(), LoadError> {
+pub fn check_record_size(
+    plan: &LoadPlan,
+    headers: &RecordHeaders,
+    key_len: Option<usize>,
+) -> Result<(), LoadError> {
     if !plan.workload.produces() {
         return Ok(());
     }
     let config = &plan.target.producer.config;
-    let record = BatchBuilder::record_len_bound(key_len, plan.workload.message_size.bytes() as usize, headers) + HEADER_LEN;
+    let record =
+        BatchBuilder::record_len_bound(key_len, plan.workload.message_size.bytes() as usize, headers)
+            + HEADER_LEN;
     if record > config.max_request_size_bytes as usize {
         return Err(LoadError::Unfit(format!(
             "messageSize = {}: a record takes {record} bytes in a batch, and max.request.size = {} does not let the producer \
@@ -102,8 +110,14 @@ pub fn check_record_size(plan: &LoadPlan, headers: &RecordHeaders, key_len: Opti
 /// Makes the topics ready, or finds those that exist.
 pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Result<Prepared, LoadError> {
     let names = topic_names(plan);
-    let mut prepared = Prepared { names: names.clone(), ..Prepared::default() };
-    let described = admin.cluster().map_err(|source| LoadError::Admin { doing: "asking who the brokers are", source })?;
+    let mut prepared = Prepared {
+        names: names.clone(),
+        ..Prepared::default()
+    };
+    let described = admin.cluster().map_err(|source| LoadError::Admin {
+        doing: "asking who the brokers are",
+        source,
+    })?;
     prepared.cluster.cluster_id = described.cluster_id.clone();
     prepared.cluster.brokers = described
         .brokers
@@ -115,13 +129,17 @@ pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Resul
             rack: broker.rack.clone(),
         })
         .collect();
-    let known =
-        admin.topics(Some(&names)).map_err(|source| LoadError::Admin { doing: "asking which topics exist", source })?;
+    let known = admin.topics(Some(&names)).map_err(|source| LoadError::Admin {
+        doing: "asking which topics exist",
+        source,
+    })?;
     let exists = |name: &String| known.get(name).is_some_and(|info| info.error.0 == 0);
     if plan.workload.existing_topics {
         let missing: Vec<&String> = names.iter().filter(|name| !exists(name)).collect();
         if let Some(&name) = missing.first() {
-            let told = known.get(name).map_or("the brokers do not know it", |info| info.error.describe());
+            let told = known
+                .get(name)
+                .map_or("the brokers do not know it", |info| info.error.describe());
             return Err(LoadError::Unfit(format!(
                 "topic {name} is to be an existing one, but cannot be used: {told}; list the topics there are with: \
                  plimsoll topics list"
@@ -147,25 +165,52 @@ pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Resul
     }
 }
 
-fn finish(plan: &LoadPlan, admin: &mut Admin, prepared: &mut Prepared, record_bytes: usize) -> Result<(), LoadError> {
+fn finish(
+    plan: &LoadPlan,
+    admin: &mut Admin,
+    prepared: &mut Prepared,
+    record_bytes: usize,
+) -> Result<(), LoadError> {
     if prepared.created {
-        let wanted: Vec<(String, u32)> =
-            prepared.names.iter().map(|name| (name.clone(), plan.workload.partitions_per_topic)).collect();
+        let wanted: Vec<(String, u32)> = prepared
+            .names
+            .iter()
+            .map(|name| (name.clone(), plan.workload.partitions_per_topic))
+            .collect();
         admin
             .await_leaders(&wanted, LEADERS_WITHIN)
-            .map_err(|source| LoadError::Admin { doing: "waiting for the new topics' leaders", source })?;
+            .map_err(|source| LoadError::Admin {
+                doing: "waiting for the new topics' leaders",
+                source,
+            })?;
     }
     let infos = admin
         .topics(Some(&prepared.names))
-        .map_err(|source| LoadError::Admin { doing: "asking for the topics' partitions", source })?;
+        .map_err(|source| LoadError::Admin {
+            doing: "asking for the topics' partitions",
+            source,
+        })?;
     for name in &prepared.names {
         let info: Option<&TopicInfo> = infos.get(name);
-        prepared.partitions.push(info.map_or(0, |info| info.partitions.len()));
-        let replicas = info.and_then(|info| info.partitions.iter().map(|partition| partition.replicas.len()).min());
-        prepared.replication_factors.push(replicas.map(|count| count as u32));
+        prepared
+            .partitions
+            .push(info.map_or(0, |info| info.partitions.len()));
+        let replicas = info.and_then(|info| {
+            info.partitions
+                .iter()
+                .map(|partition| partition.replicas.len())
+                .min()
+        });
+        prepared
+            .replication_factors
+            .push(replicas.map(|count| count as u32));
     }
     let weights = &plan.workload.partition_weights;
-    if let Some(place) = prepared.partitions.iter().position(|&count| !weights.is_empty() && count != weights.len()) {
+    if let Some(place) = prepared
+        .partitions
+        .iter()
+        .position(|&count| !weights.is_empty() && count != weights.len())
+    {
         return Err(LoadError::Unfit(format!(
             "partitionWeights has {} weights, and topic {} has {} partitions; give one weight for each",
             weights.len(),
@@ -179,14 +224,30 @@ fn finish(plan: &LoadPlan, admin: &mut Admin, prepared: &mut Prepared, record_by
 
 /// The configs that the brokers see; a principal that may not describe them goes on without.
 fn see_configs(admin: &mut Admin, prepared: &mut Prepared) {
-    let mut resources: Vec<ConfigResource> = prepared.names.iter().cloned().map(ConfigResource::Topic).collect();
-    resources.extend(prepared.cluster.brokers.iter().map(|broker| ConfigResource::Broker(broker.id)));
-    let Ok(described) = admin.describe_configs(&resources) else { return };
+    let mut resources: Vec<ConfigResource> = prepared
+        .names
+        .iter()
+        .cloned()
+        .map(ConfigResource::Topic)
+        .collect();
+    resources.extend(
+        prepared
+            .cluster
+            .brokers
+            .iter()
+            .map(|broker| ConfigResource::Broker(broker.id)),
+    );
+    let Ok(described) = admin.describe_configs(&resources) else {
+        return;
+    };
     for (resource, entries) in described {
         let Ok(entries) = entries else { continue };
         let keep = |name: &str, source: ConfigSource| match &resource {
             ConfigResource::Topic(_) => true,
-            _ => BROKER_CONFIGS.contains(&name) || matches!(source, ConfigSource::Broker | ConfigSource::AllBrokers),
+            _ => {
+                BROKER_CONFIGS.contains(&name)
+                    || matches!(source, ConfigSource::Broker | ConfigSource::AllBrokers)
+            }
         };
         let configs: BTreeMap<String, Setting> = entries
             .into_iter()
@@ -200,26 +261,48 @@ fn see_configs(admin: &mut Admin, prepared: &mut Prepared) {
                     ConfigSource::Default => "Kafka default",
                     ConfigSource::Other(_) => "other",
                 };
-                Some((entry.name, Setting { value: entry.value?, source: source.to_owned() }))
+                Some((
+                    entry.name,
+                    Setting {
+                        value: entry.value?,
+                        source: source.to_owned(),
+                    },
+                ))
             })
             .collect();
         match resource {
-            ConfigResource::Topic(topic) => prepared.cluster.topic_configs.push(TopicConfigs { topic, configs }),
-            ConfigResource::Broker(broker) => prepared.cluster.broker_configs.push(BrokerConfigs { broker, configs }),
+            ConfigResource::Topic(topic) => prepared
+                .cluster
+                .topic_configs
+                .push(TopicConfigs { topic, configs }),
+            ConfigResource::Broker(broker) => prepared
+                .cluster
+                .broker_configs
+                .push(BrokerConfigs { broker, configs }),
             ConfigResource::AllBrokers => {}
         }
     }
 }
 
-fn check_broker_limit(plan: &LoadPlan, prepared: &mut Prepared, record_bytes: usize) -> Result<(), LoadError> {
+fn check_broker_limit(
+    plan: &LoadPlan,
+    prepared: &mut Prepared,
+    record_bytes: usize,
+) -> Result<(), LoadError> {
     if !plan.workload.produces() {
         return Ok(());
     }
     for topic in &prepared.cluster.topic_configs {
-        let Some(limit) = topic.configs.get("max.message.bytes").and_then(|setting| setting.value.parse::<usize>().ok()) else {
+        let Some(limit) = topic
+            .configs
+            .get("max.message.bytes")
+            .and_then(|setting| setting.value.parse::<usize>().ok())
+        else {
             continue;
         };
-        if record_bytes > limit && plan.target.producer.config.compression == model::client_config::Compression::None {
+        if record_bytes > limit
+            && plan.target.producer.config.compression == model::client_config::Compression::None
+        {
             return Err(LoadError::Unfit(format!(
                 "messageSize = {}: a record takes {record_bytes} bytes in a batch, and max.message.bytes = {limit} of topic {} \
                  does not let the brokers take it; make the record smaller, or give --topic-config max.message.bytes={record_bytes}",
@@ -278,12 +361,16 @@ fn check_free_space(plan: &LoadPlan, admin: &mut Admin, prepared: &mut Prepared)
     }
     let brokers: Vec<i32> = prepared.cluster.brokers.iter().map(|broker| broker.id).collect();
     // No topic is asked for: only the volumes' sizes are wanted.
-    let Ok(dirs) = admin.describe_log_dirs(&brokers, Some(&BTreeMap::new())) else { return Ok(()) };
+    let Ok(dirs) = admin.describe_log_dirs(&brokers, Some(&BTreeMap::new())) else {
+        return Ok(());
+    };
     let mut usable_bytes = 0.0;
     for dirs in dirs.values() {
         let Ok(dirs) = dirs else { return Ok(()) };
         for dir in dirs {
-            let Some(usable) = dir.usable_bytes else { return Ok(()) };
+            let Some(usable) = dir.usable_bytes else {
+                return Ok(());
+            };
             usable_bytes += usable as f64;
         }
     }
@@ -309,19 +396,30 @@ fn check_free_space(plan: &LoadPlan, admin: &mut Admin, prepared: &mut Prepared)
             FREE_SPACE_RATIO * 100.0,
         );
         if !plan.force {
-            return Err(LoadError::Unfit(format!("{told}; shorten it, lower the rate, or give --force")));
+            return Err(LoadError::Unfit(format!(
+                "{told}; shorten it, lower the rate, or give --force"
+            )));
         }
-        prepared.warnings.push(Warning { code: "disks-may-fill".to_owned(), text: format!("{told}; --force was given") });
+        prepared.warnings.push(Warning {
+            code: "disks-may-fill".to_owned(),
+            text: format!("{told}; --force was given"),
+        });
     }
     Ok(())
 }
 
 fn create(plan: &LoadPlan, admin: &mut Admin, names: &[String]) -> Result<(), LoadError> {
-    let mut configs: BTreeMap<String, String> =
-        plan.target.topic_config.iter().map(|value| (value.key.clone(), value.value.clone())).collect();
+    let mut configs: BTreeMap<String, String> = plan
+        .target
+        .topic_config
+        .iter()
+        .map(|value| (value.key.clone(), value.value.clone()))
+        .collect();
     if !plan.keep {
         let retention = planned_time(&plan.workload) + RETENTION_BEYOND;
-        configs.entry("retention.ms".to_owned()).or_insert_with(|| retention.as_millis().to_string());
+        configs
+            .entry("retention.ms".to_owned())
+            .or_insert_with(|| retention.as_millis().to_string());
     }
     let topics: Vec<NewTopic> = names
         .iter()
@@ -334,9 +432,16 @@ fn create(plan: &LoadPlan, admin: &mut Admin, names: &[String]) -> Result<(), Lo
             configs: configs.clone(),
         })
         .collect();
-    let outcomes =
-        admin.create_topics(&topics, false).map_err(|source| LoadError::Admin { doing: "creating the topics", source })?;
-    let mut made = Prepared { created: true, ..Prepared::default() };
+    let outcomes = admin
+        .create_topics(&topics, false)
+        .map_err(|source| LoadError::Admin {
+            doing: "creating the topics",
+            source,
+        })?;
+    let mut made = Prepared {
+        created: true,
+        ..Prepared::default()
+    };
     let mut refusal = None;
     for (name, outcome) in names.iter().zip(outcomes) {
         match outcome {
@@ -348,8 +453,14 @@ fn create(plan: &LoadPlan, admin: &mut Admin, names: &[String]) -> Result<(), Lo
         None => Ok(()),
         Some(refusal) => {
             let left = remove_topics(admin, &made, false);
-            let brokers = admin.cluster().map(|cluster| cluster.brokers.len()).unwrap_or_default();
-            let factor = plan.target.replication_factor.map_or("the brokers' default".to_owned(), |factor| factor.to_string());
+            let brokers = admin
+                .cluster()
+                .map(|cluster| cluster.brokers.len())
+                .unwrap_or_default();
+            let factor = plan
+                .target
+                .replication_factor
+                .map_or("the brokers' default".to_owned(), |factor| factor.to_string());
             Err(with_leftovers(
                 LoadError::Unfit(format!(
                     "{refusal} (asked for: {} partitions, replication factor {factor}; brokers alive: {brokers})",
@@ -367,10 +478,17 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
         return Vec::new();
     }
     match admin.delete_topics(&prepared.names) {
-        Ok(outcomes) => {
-            prepared.names.iter().zip(outcomes).filter_map(|(name, outcome)| Some((name.clone(), outcome.err()?.to_string()))).collect()
-        }
-        Err(error) => prepared.names.iter().map(|name| (name.clone(), error.to_string())).collect(),
+        Ok(outcomes) => prepared
+            .names
+            .iter()
+            .zip(outcomes)
+            .filter_map(|(name, outcome)| Some((name.clone(), outcome.err()?.to_string())))
+            .collect(),
+        Err(error) => prepared
+            .names
+            .iter()
+            .map(|name| (name.clone(), error.to_string()))
+            .collect(),
     }
 }
 
@@ -389,13 +507,18 @@ pub fn remove_groups(admin: &mut Admin, groups: &[String]) -> Vec<(String, Strin
     };
     match admin.delete_groups(groups) {
         Ok(outcomes) => refused(outcomes),
-        Err(error) => groups.iter().map(|name| (name.clone(), error.to_string())).collect(),
+        Err(error) => groups
+            .iter()
+            .map(|name| (name.clone(), error.to_string()))
+            .collect(),
     }
 }
 
 /// An error that also tells what could not be removed.
 pub fn with_leftovers(error: LoadError, left: &[(String, String)]) -> LoadError {
-    let Some((name, why)) = left.first() else { return error };
+    let Some((name, why)) = left.first() else {
+        return error;
+    };
     let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
     LoadError::Unfit(format!(
         "{error}; topic {name} could not be removed again ({why}); remove with: plimsoll topics delete {}",
@@ -405,5 +528,8 @@ pub fn with_leftovers(error: LoadError, left: &[(String, String)]) -> LoadError 
 
 /// Whether that failure means that the cluster cannot be reached at all.
 pub fn is_unreachable(error: &AdminError) -> bool {
-    matches!(error, AdminError::NoBootstrapServer { .. } | AdminError::AdvertisedUnreachable { .. })
+    matches!(
+        error,
+        AdminError::NoBootstrapServer { .. } | AdminError::AdvertisedUnreachable { .. }
+    )
 }

@@ -88,7 +88,11 @@ impl Runs {
             last.count += count;
             return;
         }
-        self.0.push(Run { first, count, appended_ns });
+        self.0.push(Run {
+            first,
+            count,
+            appended_ns,
+        });
     }
 }
 
@@ -108,7 +112,11 @@ impl BatchTag for Runs {
         if left > 0 {
             let run = rest[0];
             self.0.push(Run { count: left, ..run });
-            rest[0] = Run { first: run.first + u64::from(left), count: run.count - left, ..run };
+            rest[0] = Run {
+                first: run.first + u64::from(left),
+                count: run.count - left,
+                ..run
+            };
         }
         Runs(rest)
     }
@@ -200,8 +208,12 @@ pub fn run_thread(
 
 impl Unit {
     fn new(part: ProducerPart, plan: &ProducingPlan, shared: &Shared, owner: u32) -> std::io::Result<Unit> {
-        let seed = plan.seed.wrapping_mul(0x9e37_79b9).wrapping_add(part.index.into());
-        let producer = Producer::new(&part.topic_name, &plan.config, owner, seed).map_err(std::io::Error::other)?;
+        let seed = plan
+            .seed
+            .wrapping_mul(0x9e37_79b9)
+            .wrapping_add(part.index.into());
+        let producer =
+            Producer::new(&part.topic_name, &plan.config, owner, seed).map_err(std::io::Error::other)?;
         let weighted = (!plan.partition_weights.is_empty()).then(|| WeightedPartitions {
             weights: plan.partition_weights.clone(),
             sent: vec![0; plan.partition_weights.len()],
@@ -229,7 +241,11 @@ impl Unit {
         if self.part.share.is_none() && shared.phases_end_by_time {
             return shared.phase_at(run.appended_ns);
         }
-        let place = self.part.phases.iter().position(|range| range.contains(&run.first));
+        let place = self
+            .part
+            .phases
+            .iter()
+            .position(|range| range.contains(&run.first));
         place.unwrap_or(shared.phases.len() - 1)
     }
 
@@ -246,7 +262,11 @@ impl Unit {
             let count = (end.saturating_sub(rest.first)).min(rest.count.into()) as u32;
             let count = if count == 0 { rest.count } else { count };
             each(phase, Run { count, ..rest });
-            rest = Run { first: rest.first + u64::from(count), count: rest.count - count, ..rest };
+            rest = Run {
+                first: rest.first + u64::from(count),
+                count: rest.count - count,
+                ..rest
+            };
         }
     }
 }
@@ -275,7 +295,9 @@ impl Thread<'_> {
         self.net.poll(Some(until_ns), &mut events)?;
         let now_ns = self.net.clock().now_ns();
         for (conn, event) in events.drain(..) {
-            self.units[conn.owner as usize].producer.on_net(conn, event, now_ns, &mut read);
+            self.units[conn.owner as usize]
+                .producer
+                .on_net(conn, event, now_ns, &mut read);
         }
         for unit in &mut self.units {
             unit.producer.tick(now_ns, &mut read);
@@ -291,7 +313,12 @@ impl Thread<'_> {
     }
 
     fn deadline_ns(&self, now_ns: u64) -> u64 {
-        let soonest = self.units.iter().map(|unit| unit.producer.next_deadline_ns()).min().unwrap_or(u64::MAX);
+        let soonest = self
+            .units
+            .iter()
+            .map(|unit| unit.producer.next_deadline_ns())
+            .min()
+            .unwrap_or(u64::MAX);
         // A look every 50 ms at least, for the stop flag and the tick of the second.
         soonest.min(now_ns + 50_000_000)
     }
@@ -317,7 +344,9 @@ impl Thread<'_> {
             }
             let ready = self.units.iter().filter(|unit| unit.ready).count();
             if ready > ready_before {
-                self.shared.ready.fetch_add(ready - ready_before, Ordering::AcqRel);
+                self.shared
+                    .ready
+                    .fetch_add(ready - ready_before, Ordering::AcqRel);
                 ready_before = ready;
             }
             for unit in &mut self.units {
@@ -329,11 +358,20 @@ impl Thread<'_> {
     }
 
     fn produce(&mut self) -> std::io::Result<()> {
-        let Some(start_ns) = self.shared.start_ns() else { return Ok(()) };
+        let Some(start_ns) = self.shared.start_ns() else {
+            return Ok(());
+        };
         self.next_flush_ns = start_ns + 1_000_000_000;
         // CPU time used so far is not the load's.
         let shared = self.shared;
-        shared.flush(ThreadRole::Producer, None, &mut self.interval, self.sender, self.returned, start_ns);
+        shared.flush(
+            ThreadRole::Producer,
+            None,
+            &mut self.interval,
+            self.sender,
+            self.returned,
+            start_ns,
+        );
         let mut now_ns = self.shared.clock.now_ns();
         let mut wait_until_ns = start_ns;
         loop {
@@ -352,7 +390,8 @@ impl Thread<'_> {
                 all_done = false;
                 if self.units[index].producer.fatal().is_some() {
                     let unit = &self.units[index];
-                    let problem = Problem::producer(&unit.part, unit.producer.fatal().unwrap_or_default().to_owned());
+                    let problem =
+                        Problem::producer(&unit.part, unit.producer.fatal().unwrap_or_default().to_owned());
                     let _ = self.sender.send(Message::Failed(problem));
                     self.shared.stop_now();
                     break;
@@ -413,7 +452,12 @@ impl Thread<'_> {
                 if left > 0 {
                     unit.unsent[unit.phase] += left;
                     let sheet = &mut self.interval.phases[unit.phase];
-                    sheet.histogram(Metric::Response).record_censored_due_run(share, unit.next, left, ends_ns - start_ns);
+                    sheet.histogram(Metric::Response).record_censored_due_run(
+                        share,
+                        unit.next,
+                        left,
+                        ends_ns - start_ns,
+                    );
                     unit.next = range.end;
                 }
             }
@@ -434,7 +478,9 @@ impl Thread<'_> {
     fn append_last(&mut self, index: usize, start_ns: u64, now_ns: u64) {
         loop {
             let unit = &self.units[index];
-            let (Some(share), range) = (&unit.part.share, &unit.part.phases[unit.phase]) else { return };
+            let (Some(share), range) = (&unit.part.share, &unit.part.phases[unit.phase]) else {
+                return;
+            };
             let late = share.due_ns(unit.next) + LATE_NS < now_ns - start_ns;
             if unit.next >= range.end || late || unit.blocked_since_ns.is_some() {
                 return;
@@ -462,7 +508,12 @@ impl Thread<'_> {
                 if end > first {
                     unit.unsent[phase] += end - first;
                     let sheet = &mut self.interval.phases[phase];
-                    sheet.histogram(Metric::Response).record_censored_due_run(share, first, end - first, stop_ns - start_ns);
+                    sheet.histogram(Metric::Response).record_censored_due_run(
+                        share,
+                        first,
+                        end - first,
+                        stop_ns - start_ns,
+                    );
                 }
             }
         }
@@ -486,9 +537,13 @@ impl Thread<'_> {
         };
         if due == 0 {
             return match &unit.part.share {
-                Some(share) if unit.next < end => start_ns + share.due_ns(unit.next).max(since_start_ns + GATHER_NS),
+                Some(share) if unit.next < end => {
+                    start_ns + share.due_ns(unit.next).max(since_start_ns + GATHER_NS)
+                }
                 // The phase's own end comes next.
-                _ => self.shared.phases[unit.phase].end_ns.map_or(u64::MAX, |end_ns| start_ns + end_ns),
+                _ => self.shared.phases[unit.phase]
+                    .end_ns
+                    .map_or(u64::MAX, |end_ns| start_ns + end_ns),
             };
         }
         let first = unit.next;
@@ -502,9 +557,16 @@ impl Thread<'_> {
             self.shared.live.sent.fetch_add(appended.count, Ordering::Relaxed);
             if let Some(share) = &unit.part.share {
                 let sheet = &mut self.interval.phases[unit.phase];
-                sheet.histogram(Metric::ScheduleLag).record_due_run(share, first, appended.count, since_start_ns);
+                sheet.histogram(Metric::ScheduleLag).record_due_run(
+                    share,
+                    first,
+                    appended.count,
+                    since_start_ns,
+                );
                 if since_start_ns > LATE_NS {
-                    let late_end = share.due_count(since_start_ns - LATE_NS).clamp(first, first + appended.count);
+                    let late_end = share
+                        .due_count(since_start_ns - LATE_NS)
+                        .clamp(first, first + appended.count);
                     sheet.late += late_end - first;
                 }
             }
@@ -533,22 +595,33 @@ impl Thread<'_> {
     fn refuse_what_waited_too_long(&mut self, index: usize, start_ns: u64, now_ns: u64) -> u64 {
         let max_block_ns = u64::try_from(self.plan.config.max_block.as_nanos()).unwrap_or(u64::MAX);
         let unit = &mut self.units[index];
-        let Some(share) = &unit.part.share else { return u64::MAX };
+        let Some(share) = &unit.part.share else {
+            return u64::MAX;
+        };
         let since_start_ns = now_ns - start_ns;
         if since_start_ns > max_block_ns {
             let range = unit.part.phases[unit.phase].clone();
-            let expired = share.due_count(since_start_ns - max_block_ns).min(range.end).saturating_sub(unit.next);
+            let expired = share
+                .due_count(since_start_ns - max_block_ns)
+                .min(range.end)
+                .saturating_sub(unit.next);
             if expired > 0 {
                 let sheet = &mut self.interval.phases[unit.phase];
                 sheet.sent += expired;
                 sheet.refused += expired;
-                sheet.histogram(Metric::Response).record_censored_due_run(share, unit.next, expired, since_start_ns);
+                sheet.histogram(Metric::Response).record_censored_due_run(
+                    share,
+                    unit.next,
+                    expired,
+                    since_start_ns,
+                );
                 self.shared.live.failed.fetch_add(expired, Ordering::Relaxed);
                 let message = format!(
                     "no room in buffer.memory within max.block.ms ({} ms)",
                     self.plan.config.max_block.as_millis()
                 );
-                self.interval.count_error("max.block.ms".to_owned(), expired, since_start_ns, None, &message);
+                self.interval
+                    .count_error("max.block.ms".to_owned(), expired, since_start_ns, None, &message);
                 unit.next += expired;
             }
         }
@@ -564,7 +637,12 @@ impl Thread<'_> {
         let most = due.min((SLICE_BYTES / bound).max(1) as u64);
         let mut count = 0;
         let mut blocked = false;
-        let encoder = Encoder { plan, run_id: self.shared.run_id, producer: unit.part.index, timestamp_ms };
+        let encoder = Encoder {
+            plan,
+            run_id: self.shared.run_id,
+            producer: unit.part.index,
+            timestamp_ms,
+        };
         while count < most && !blocked {
             let took = if unit.keys.is_some() {
                 append_keyed(unit, &encoder, bound, most - count, start_ns, now_ns)
@@ -583,7 +661,9 @@ impl Thread<'_> {
     }
 
     fn record_finished(&mut self, now_ns: u64) {
-        let Some(start_ns) = self.shared.start_ns() else { return };
+        let Some(start_ns) = self.shared.start_ns() else {
+            return;
+        };
         for index in 0..self.units.len() {
             while let Some(finished) = self.units[index].producer.next_finished() {
                 self.record(index, finished, start_ns, now_ns);
@@ -603,18 +683,28 @@ impl Thread<'_> {
         // The batch as a whole belongs to the phase of its first record.
         let phase = finished.tag.0.first().map_or(0, |run| unit.phase_of(shared, run));
         let interval = &mut *self.interval;
-        let delivered = matches!(finished.outcome, Outcome::Acknowledged { .. } | Outcome::NotAwaited);
+        let delivered = matches!(
+            finished.outcome,
+            Outcome::Acknowledged { .. } | Outcome::NotAwaited
+        );
         if delivered {
             let sheet = &mut interval.phases[phase];
             sheet.batches += 1;
             sheet.wire_bytes += finished.wire_bytes as u64;
             sheet.uncompressed_bytes += finished.uncompressed_bytes as u64;
-            let partition = sheet.partitions.entry((unit.part.topic, finished.partition)).or_default();
+            let partition = sheet
+                .partitions
+                .entry((unit.part.topic, finished.partition))
+                .or_default();
             partition.acknowledged += count;
-            if let (Some(written_ns), Outcome::Acknowledged { .. }) = (finished.written_ns, &finished.outcome) {
+            if let (Some(written_ns), Outcome::Acknowledged { .. }) = (finished.written_ns, &finished.outcome)
+            {
                 let service_ns = ended_ns.saturating_sub(written_ns);
                 if shared.partitions_in_all <= MOST_PARTITION_HISTOGRAMS {
-                    partition.service.get_or_insert_with(Box::default).record_n(service_ns, 1);
+                    partition
+                        .service
+                        .get_or_insert_with(Box::default)
+                        .record_n(service_ns, 1);
                 }
                 if let Some(broker) = finished.broker {
                     let broker = sheet.brokers.entry(broker).or_default();
@@ -627,7 +717,11 @@ impl Thread<'_> {
                 broker.bytes += finished.wire_bytes as u64;
             }
         }
-        let key_bytes = if unit.keys.is_some() { KeyTable::key_bytes() } else { 0 };
+        let key_bytes = if unit.keys.is_some() {
+            KeyTable::key_bytes()
+        } else {
+            0
+        };
         let record_bytes = (self.plan.pool.value_bytes() + key_bytes) as u64;
         let mut position = match finished.outcome {
             Outcome::Acknowledged { base_offset } => base_offset,
@@ -647,9 +741,13 @@ impl Thread<'_> {
                 if delivered {
                     sheet.payload_bytes += records * record_bytes;
                     if let Some(written_ns) = finished.written_ns {
-                        sheet.histogram(Metric::Queue).record_n(written_ns.saturating_sub(run.appended_ns), records);
+                        sheet
+                            .histogram(Metric::Queue)
+                            .record_n(written_ns.saturating_sub(run.appended_ns), records);
                         if matches!(finished.outcome, Outcome::Acknowledged { .. }) {
-                            sheet.histogram(Metric::Service).record_n(ended_ns.saturating_sub(written_ns), records);
+                            sheet
+                                .histogram(Metric::Service)
+                                .record_n(ended_ns.saturating_sub(written_ns), records);
                         }
                     }
                 }
@@ -679,7 +777,10 @@ impl Thread<'_> {
                 let place = shared.partition_place(unit.part.topic, finished.partition);
                 if let Some(place) = place {
                     self.matched.clear();
-                    indices[place].lock().expect("no holder panics").acknowledge(acknowledged, &mut self.matched);
+                    indices[place]
+                        .lock()
+                        .expect("no holder panics")
+                        .acknowledge(acknowledged, &mut self.matched);
                     for matched in &self.matched {
                         crate::verify::record_matched(shared, interval, matched, start_ns);
                     }
@@ -703,9 +804,19 @@ impl Thread<'_> {
     fn note(&mut self, index: usize, incident: &Incident, start_ns: u64) {
         let kind = incident.kind.to_string();
         let since_start_ns = incident.at_ns.saturating_sub(start_ns);
-        self.interval.count_error(kind.clone(), 0, since_start_ns, incident.broker, &incident.message);
+        self.interval.count_error(
+            kind.clone(),
+            0,
+            since_start_ns,
+            incident.broker,
+            &incident.message,
+        );
         let told = (incident.broker, kind.clone());
-        if self.told.get(&told).is_some_and(|&at_ns| incident.at_ns < at_ns + 1_000_000_000) {
+        if self
+            .told
+            .get(&told)
+            .is_some_and(|&at_ns| incident.at_ns < at_ns + 1_000_000_000)
+        {
             return;
         }
         self.told.insert(told, incident.at_ns);
@@ -755,12 +866,21 @@ impl Thread<'_> {
             }
             unit.counts_before = counts.clone();
         }
-        self.shared.flush(ThreadRole::Producer, Some(phase), &mut self.interval, self.sender, self.returned, now_ns);
+        self.shared.flush(
+            ThreadRole::Producer,
+            Some(phase),
+            &mut self.interval,
+            self.sender,
+            self.returned,
+            now_ns,
+        );
     }
 
     /// Awaits what was sent, up to the drain time-out.
     fn drain(&mut self) -> std::io::Result<()> {
-        let Some(start_ns) = self.shared.start_ns() else { return Ok(()) };
+        let Some(start_ns) = self.shared.start_ns() else {
+            return Ok(());
+        };
         let mut now_ns = self.shared.clock.now_ns();
         let began_ns = now_ns;
         for unit in &mut self.units {
@@ -792,13 +912,21 @@ impl Thread<'_> {
             .into_iter()
             .map(|unit| {
                 let scheduled = unit.part.share.is_some() && started;
-                let due = unit.part.phases.iter().zip(&unit.due_ends).map(|(range, &end)| end - range.start).collect();
+                let due = unit
+                    .part
+                    .phases
+                    .iter()
+                    .zip(&unit.due_ends)
+                    .map(|(range, &end)| end - range.start)
+                    .collect();
                 ProducerEnd {
                     index: unit.part.index,
                     due: scheduled.then_some(due),
                     unsent: scheduled.then_some(unit.unsent),
                     acknowledged: unit.acknowledged,
-                    leaders: (0..unit.producer.partitions()).map(|place| unit.producer.leader(place)).collect(),
+                    leaders: (0..unit.producer.partitions())
+                        .map(|place| unit.producer.leader(place))
+                        .collect(),
                     fatal: unit.producer.fatal().map(str::to_owned),
                 }
             })
@@ -821,19 +949,36 @@ struct Encoder<'a> {
 
 impl Encoder<'_> {
     #[inline]
-    fn push(&self, open: &mut client::producer::OpenBatch<Runs>, key: Option<&[u8]>, sequence: u64, due_ns: u64) {
+    fn push(
+        &self,
+        open: &mut client::producer::OpenBatch<Runs>,
+        key: Option<&[u8]>,
+        sequence: u64,
+        due_ns: u64,
+    ) {
         let pool = &self.plan.pool;
         let (payload, crc) = pool.slot(sequence.wrapping_add(u64::from(self.producer) * 7919));
         let mut stamp = [0; STAMP_BYTES];
         if self.plan.stamp != StampPlacement::None {
-            Stamp { producer: self.producer, sequence, due_ns }.encode(self.run_id, crc, &mut stamp);
-        }
-        open.push(self.timestamp_ms, key, pool.value_bytes(), &self.plan.headers, |out| {
-            if pool.stamp_in_value() {
-                out.extend_from_slice(&stamp);
+            Stamp {
+                producer: self.producer,
+                sequence,
+                due_ns,
             }
-            out.extend_from_slice(payload);
-        });
+            .encode(self.run_id, crc, &mut stamp);
+        }
+        open.push(
+            self.timestamp_ms,
+            key,
+            pool.value_bytes(),
+            &self.plan.headers,
+            |out| {
+                if pool.stamp_in_value() {
+                    out.extend_from_slice(&stamp);
+                }
+                out.extend_from_slice(payload);
+            },
+        );
         if self.plan.stamp == StampPlacement::Header {
             open.overwrite_tail(&stamp);
         }
@@ -851,7 +996,10 @@ fn append_unkeyed(
 ) -> Result<u64, CannotAppend> {
     let partition = match &mut unit.weighted {
         Some(weighted) => weighted.current,
-        None => unit.producer.sticky_partition(now_ns).ok_or(CannotAppend::NoMetadata)?,
+        None => unit
+            .producer
+            .sticky_partition(now_ns)
+            .ok_or(CannotAppend::NoMetadata)?,
     };
     let open = unit.producer.open(partition, bound, now_ns)?;
     let before = open.len_bytes();
@@ -860,7 +1008,10 @@ fn append_unkeyed(
     let closed_due_ns = now_ns - start_ns;
     let mut due_times = unit.part.share.as_ref().map(|share| share.due_times(first));
     while count < most && (count == 0 || open.has_room(bound)) {
-        let due_ns = due_times.as_mut().and_then(Iterator::next).unwrap_or(closed_due_ns);
+        let due_ns = due_times
+            .as_mut()
+            .and_then(Iterator::next)
+            .unwrap_or(closed_due_ns);
         encoder.push(open, None, first + count, due_ns);
         count += 1;
     }
@@ -902,8 +1053,16 @@ fn append_keyed(
             Err(error) if count == 0 => return Err(error),
             Err(_) => break,
         };
-        let due_ns = due_times.as_mut().and_then(Iterator::next).unwrap_or(closed_due_ns);
-        encoder.push(open, Some(cursor.key(&encoder.plan.keys, index)), first + count, due_ns);
+        let due_ns = due_times
+            .as_mut()
+            .and_then(Iterator::next)
+            .unwrap_or(closed_due_ns);
+        encoder.push(
+            open,
+            Some(cursor.key(&encoder.plan.keys, index)),
+            first + count,
+            due_ns,
+        );
         open.tag.add(first + count, 1, now_ns);
         unit.producer.appended_keyed(partition, bound, now_ns);
         cursor.advance();
@@ -937,29 +1096,45 @@ mod tests {
     }
 
     fn shape(runs: &Runs) -> Vec<(u64, u32, u64)> {
-        runs.0.iter().map(|run| (run.first, run.count, run.appended_ns)).collect()
+        runs.0
+            .iter()
+            .map(|run| (run.first, run.count, run.appended_ns))
+            .collect()
     }
 
     #[test]
     fn records_appended_together_make_one_run() {
-        assert_eq!(shape(&runs(&[(0, 3, 5), (3, 2, 5), (5, 1, 6), (9, 1, 6)])), [(0, 5, 5), (5, 1, 6), (9, 1, 6)]);
+        assert_eq!(
+            shape(&runs(&[(0, 3, 5), (3, 2, 5), (5, 1, 6), (9, 1, 6)])),
+            [(0, 5, 5), (5, 1, 6), (9, 1, 6)]
+        );
     }
 
     #[test]
     fn a_split_batch_splits_its_runs() {
         let mut first = runs(&[(0, 5, 5), (5, 4, 6)]);
         let second = first.split_off(3);
-        assert_eq!((shape(&first), shape(&second)), (vec![(0, 3, 5)], vec![(3, 2, 5), (5, 4, 6)]));
+        assert_eq!(
+            (shape(&first), shape(&second)),
+            (vec![(0, 3, 5)], vec![(3, 2, 5), (5, 4, 6)])
+        );
         let mut first = runs(&[(0, 5, 5), (5, 4, 6)]);
         let second = first.split_off(5);
-        assert_eq!((shape(&first), shape(&second)), (vec![(0, 5, 5)], vec![(5, 4, 6)]));
+        assert_eq!(
+            (shape(&first), shape(&second)),
+            (vec![(0, 5, 5)], vec![(5, 4, 6)])
+        );
         let mut all = runs(&[(0, 5, 5)]);
         assert_eq!(shape(&all.split_off(5)), []);
     }
 
     #[test]
     fn weights_are_kept_to_within_a_batch() {
-        let mut weighted = WeightedPartitions { weights: vec![3, 1, 0], sent: vec![0; 3], current: 0 };
+        let mut weighted = WeightedPartitions {
+            weights: vec![3, 1, 0],
+            sent: vec![0; 3],
+            current: 0,
+        };
         for _ in 0..400 {
             let partition = weighted.choose();
             weighted.sent[partition] += 10;

@@ -14,8 +14,13 @@ pub const LATE_NS: u64 = 10_000_000;
 pub const MOST_PARTITION_HISTOGRAMS: usize = 96;
 
 /// The metrics in the order in which a [`PhaseSheet`] holds them.
-pub const METRICS: [Metric; 5] =
-    [Metric::Response, Metric::Queue, Metric::Service, Metric::EndToEnd, Metric::ScheduleLag];
+pub const METRICS: [Metric; 5] = [
+    Metric::Response,
+    Metric::Queue,
+    Metric::Service,
+    Metric::EndToEnd,
+    Metric::ScheduleLag,
+];
 
 /// The name of a metric in the interval log's tags.
 pub fn metric_name(metric: Metric) -> &'static str {
@@ -115,7 +120,10 @@ pub struct PhaseSheet {
 impl PhaseSheet {
     /// The histogram of a metric.
     pub fn histogram(&mut self, metric: Metric) -> &mut LatencyHistogram {
-        let place = METRICS.iter().position(|&other| other == metric).expect("METRICS has all");
+        let place = METRICS
+            .iter()
+            .position(|&other| other == metric)
+            .expect("METRICS has all");
         self.latency[place].get_or_insert_with(Box::default)
     }
 
@@ -180,7 +188,12 @@ impl PhaseSheet {
         let latency = std::mem::take(&mut self.latency);
         let partitions = std::mem::take(&mut self.partitions);
         let brokers = std::mem::take(&mut self.brokers);
-        *self = PhaseSheet { latency, partitions, brokers, ..PhaseSheet::default() };
+        *self = PhaseSheet {
+            latency,
+            partitions,
+            brokers,
+            ..PhaseSheet::default()
+        };
         self.reset_latencies();
         for sheet in self.partitions.values_mut() {
             sheet.acknowledged = 0;
@@ -209,7 +222,10 @@ pub struct Interval {
 impl Interval {
     /// Empty, for that many phases.
     pub fn new(phases: usize) -> Interval {
-        Interval { phases: (0..phases).map(|_| PhaseSheet::default()).collect(), ..Interval::default() }
+        Interval {
+            phases: (0..phases).map(|_| PhaseSheet::default()).collect(),
+            ..Interval::default()
+        }
     }
 
     /// Forgets everything but the memory of histograms.
@@ -222,7 +238,14 @@ impl Interval {
     }
 
     /// Counts an error.
-    pub fn count_error(&mut self, kind: String, records: u64, at_ns: u64, broker: Option<i32>, message: &str) {
+    pub fn count_error(
+        &mut self,
+        kind: String,
+        records: u64,
+        at_ns: u64,
+        broker: Option<i32>,
+        message: &str,
+    ) {
         let sheet = self.errors.entry(kind).or_insert_with(|| ErrorSheet {
             count: 0,
             records: 0,

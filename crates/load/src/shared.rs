@@ -67,7 +67,10 @@ pub struct Problem {
 
 impl Problem {
     pub(crate) fn producer(part: &ProducerPart, what: String) -> Problem {
-        Problem { who: format!("producer {} of topic {}", part.index, part.topic_name), what }
+        Problem {
+            who: format!("producer {} of topic {}", part.index, part.topic_name),
+            what,
+        }
     }
 }
 
@@ -138,7 +141,10 @@ pub struct Shared {
 
 impl Shared {
     /// Before the start.
-    #[allow(clippy::too_many_arguments, reason = "built once, by the coordinator, from values of different kinds")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "built once, by the coordinator, from values of different kinds"
+    )]
     pub fn new(
         clock: RunClock,
         run_id: u64,
@@ -155,8 +161,11 @@ impl Shared {
             topic_places.push(topic_places[topic_places.len() - 1] + partitions);
         }
         let partitions_in_all = topic_places[topic_places.len() - 1];
-        let offset_indices = groups_by_offset
-            .map(|groups| (0..partitions_in_all).map(|_| Mutex::new(OffsetIndex::new(groups))).collect());
+        let offset_indices = groups_by_offset.map(|groups| {
+            (0..partitions_in_all)
+                .map(|_| Mutex::new(OffsetIndex::new(groups)))
+                .collect()
+        });
         Shared {
             clock,
             run_id,
@@ -232,8 +241,13 @@ impl Shared {
         if !self.phases_end_by_time {
             return self.counted_phase.load(Ordering::Acquire);
         }
-        let since_ns = self.start_ns().map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
-        let place = self.phases.iter().position(|phase| phase.end_ns.is_some_and(|end_ns| since_ns < end_ns));
+        let since_ns = self
+            .start_ns()
+            .map_or(0, |start_ns| now_ns.saturating_sub(start_ns));
+        let place = self
+            .phases
+            .iter()
+            .position(|phase| phase.end_ns.is_some_and(|end_ns| since_ns < end_ns));
         place.unwrap_or(self.phases.len() - 1)
     }
 
@@ -241,7 +255,10 @@ impl Shared {
     #[inline]
     pub fn phase_of_sequence(&self, producer: u32, sequence: u64) -> usize {
         let ranges = &self.sequences[producer as usize];
-        ranges.iter().position(|range| sequence < range.end).unwrap_or(self.phases.len() - 1)
+        ranges
+            .iter()
+            .position(|range| sequence < range.end)
+            .unwrap_or(self.phases.len() - 1)
     }
 
     /// The place of a partition when all are counted through.
@@ -261,9 +278,18 @@ impl Shared {
         returned: &Receiver<Box<Interval>>,
         at_ns: u64,
     ) {
-        let empty = returned.try_recv().unwrap_or_else(|_| Box::new(Interval::new(self.phases.len())));
+        let empty = returned
+            .try_recv()
+            .unwrap_or_else(|_| Box::new(Interval::new(self.phases.len())));
         let full = std::mem::replace(interval, empty);
         let thread = std::thread::current().id();
-        let _ = sender.send(Message::Interval { role, thread, interval: full, cpu: host::thread_cpu(), phase, at_ns });
+        let _ = sender.send(Message::Interval {
+            role,
+            thread,
+            interval: full,
+            cpu: host::thread_cpu(),
+            phase,
+            at_ns,
+        });
     }
 }

@@ -10,9 +10,9 @@ use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
 use model::client_config::Acks;
 use model::result::{
-    Batching, Broker, ClockDomain, Consumed, ErrorGroup, Files, Generator, Group, LateSends, LatencySummary, Memory, Metric,
-    Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew, State, Status, ThreadRole as RoleUse, Tool,
-    Topic, Totals, Verification, Warning,
+    Batching, Broker, ClockDomain, Consumed, ErrorGroup, Files, Generator, Group, LateSends, LatencySummary,
+    Memory, Metric, Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew, State, Status,
+    ThreadRole as RoleUse, Tool, Topic, Totals, Verification, Warning,
 };
 use model::workload::{ConsumerPace, StampPlacement};
 
@@ -27,7 +27,11 @@ const BUFFER_FULL_RATIO: f64 = 0.5;
 pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     let shared = gathered.shared.clone();
     let acks_none = plan.target.producer.config.acks == Acks::None;
-    let measure = shared.phases.iter().position(|phase| phase.name == PhaseName::Measure).unwrap_or(0);
+    let measure = shared
+        .phases
+        .iter()
+        .position(|phase| phase.name == PhaseName::Measure)
+        .unwrap_or(0);
     let scheduled = gathered.schedule.is_some();
     let produces = plan.workload.produces();
     let mut warnings = gathered.warnings.clone();
@@ -43,7 +47,12 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     }];
     let mut start_ns = 0;
     for (place, load_phase) in shared.phases.iter().enumerate() {
-        let end_ns = gathered.phase_ends_ns.get(place).copied().unwrap_or(start_ns).max(start_ns);
+        let end_ns = gathered
+            .phase_ends_ns
+            .get(place)
+            .copied()
+            .unwrap_or(start_ns)
+            .max(start_ns);
         let length_ns = end_ns - start_ns;
         let sheet = &gathered.phases[place];
         let confirmed = confirmed_between(&gathered, place, place + 1);
@@ -78,19 +87,36 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     let mut whole_run = totals(&gathered, &all, None, acks_none, start_ns, confirmed);
     whole_run.verification = verification(plan, &gathered);
 
-    let measured_ns = phases.iter().find(|phase| phase.name == PhaseName::Measure).map_or(0, Phase::duration_ns);
+    let measured_ns = phases
+        .iter()
+        .find(|phase| phase.name == PhaseName::Measure)
+        .map_or(0, Phase::duration_ns);
     let sheet = &gathered.phases[measure];
     let partitions = partitions(&gathered, sheet, plan);
-    let counts: Vec<u64> = partitions.iter().map(|partition| partition.acknowledged_count).collect();
+    let counts: Vec<u64> = partitions
+        .iter()
+        .map(|partition| partition.acknowledged_count)
+        .collect();
     let skew = produces.then(|| Skew::of(&counts)).flatten();
     let generator = generator(&gathered, sheet, measure, measured_ns, plan, scheduled);
-    let verdict = (measured_ns > 0 && (sheet.sent > 0 || !sheet.consumed.is_empty()))
-        .then(|| judge(&figures(plan, &gathered, sheet, measure, measured_ns, &generator, scheduled)));
+    let verdict = (measured_ns > 0 && (sheet.sent > 0 || !sheet.consumed.is_empty())).then(|| {
+        judge(&figures(
+            plan,
+            &gathered,
+            sheet,
+            measure,
+            measured_ns,
+            &generator,
+            scheduled,
+        ))
+    });
 
     warn(plan, &mut warnings, &phases, &generator, skew, scheduled, &shared);
-    if acks_none && let (Some(written), Some(confirmed)) = (whole_run.written_count, whole_run.confirmed_count) {
-        if written != confirmed {
-            warnings.push(Warning {
+    if let (true, Some(written), Some(confirmed)) =
+        (acks_none, whole_run.written_count, whole_run.confirmed_count)
+        && written != confirmed
+    {
+        warnings.push(Warning {
                 code: "acks-0-gap".to_owned(),
                 text: format!(
                     "acks=0: {written} records were written to sockets, and the brokers' end offsets grew by {confirmed}: {} never \
@@ -98,18 +124,34 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
                     written.saturating_sub(confirmed)
                 ),
             });
-        }
     }
     let status = match (&gathered.failure, gathered.interrupted) {
-        (Some(why), _) => Status { state: State::Failed, reason: Some(why.clone()) },
-        (None, true) => Status { state: State::Partial, reason: Some("interrupted".to_owned()) },
-        (None, false) => Status { state: State::Complete, reason: None },
+        (Some(why), _) => Status {
+            state: State::Failed,
+            reason: Some(why.clone()),
+        },
+        (None, true) => Status {
+            state: State::Partial,
+            reason: Some("interrupted".to_owned()),
+        },
+        (None, false) => Status {
+            state: State::Complete,
+            reason: None,
+        },
     };
-    let stall_ns = sheet.latency.iter().flatten().filter_map(|histogram| histogram.max_ns()).max();
+    let stall_ns = sheet
+        .latency
+        .iter()
+        .flatten()
+        .filter_map(|histogram| histogram.max_ns())
+        .max();
     RunResult {
         schema_version: SCHEMA_VERSION,
         kind: ResultKind::Run,
-        tool: Tool { name: "plimsoll".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+        tool: Tool {
+            name: "plimsoll".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
         run_id: format!("{:016x}", plan.run_id),
         name: plan.workload.name.clone(),
         started_at: rfc3339(clock.wall_start()),
@@ -134,7 +176,9 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         events: gathered.events.clone(),
         memory: Some(Memory { ..gathered.memory }),
         verdict,
-        files: Files { series: Some("series.hlog".to_owned()) },
+        files: Files {
+            series: Some("series.hlog".to_owned()),
+        },
     }
 }
 
@@ -143,8 +187,14 @@ fn confirmed_between(gathered: &Gathered, from: usize, to: usize) -> Option<(u64
     if !gathered.prepared.created || from == to || gathered.shared.shares.is_empty() {
         return None;
     }
-    let (before, after) = (gathered.confirmed.get(from)?.as_ref()?, gathered.confirmed.get(to)?.as_ref()?);
-    Some((after.sum().checked_sub(before.sum())?, after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9))
+    let (before, after) = (
+        gathered.confirmed.get(from)?.as_ref()?,
+        gathered.confirmed.get(to)?.as_ref()?,
+    );
+    Some((
+        after.sum().checked_sub(before.sum())?,
+        after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9,
+    ))
 }
 
 fn totals(
@@ -167,26 +217,46 @@ fn totals(
         let list = list.as_ref()?;
         Some(phase.map_or_else(|| list.iter().sum(), |phase| list[phase]))
     };
-    let delivered = if acks_none { sheet.written } else { sheet.acknowledged };
+    let delivered = if acks_none {
+        sheet.written
+    } else {
+        sheet.acknowledged
+    };
     let seconds = length_ns as f64 / 1e9;
     let rate = |count: f64| (seconds > 0.0).then_some(count / seconds);
-    let (acknowledged, written) = if acks_none { (None, Some(sheet.written)) } else { (Some(sheet.acknowledged), None) };
+    let (acknowledged, written) = if acks_none {
+        (None, Some(sheet.written))
+    } else {
+        (Some(sheet.acknowledged), None)
+    };
     // A subscription is one group on each topic (or on several together); as a whole it reads every topic once.
     let mut consumed: Vec<(usize, Consumed)> = Vec::new();
     for book in &gathered.books {
         let (records, bytes) = sheet.consumed.get(&book.index).copied().unwrap_or_default();
-        let place = consumed.iter().position(|(place, _)| *place == book.place_in_topic).unwrap_or_else(|| {
-            let groups = gathered.books.iter().filter(|other| other.place_in_topic == book.place_in_topic).count();
-            let group = match groups {
-                1 => book.name.clone(),
-                _ => format!("subscription {} ({groups} groups)", book.place_in_topic),
-            };
-            consumed.push((
-                book.place_in_topic,
-                Consumed { group, records_count: 0, payload_bytes: Some(0), records_per_second: None },
-            ));
-            consumed.len() - 1
-        });
+        let place = consumed
+            .iter()
+            .position(|(place, _)| *place == book.place_in_topic)
+            .unwrap_or_else(|| {
+                let groups = gathered
+                    .books
+                    .iter()
+                    .filter(|other| other.place_in_topic == book.place_in_topic)
+                    .count();
+                let group = match groups {
+                    1 => book.name.clone(),
+                    _ => format!("subscription {} ({groups} groups)", book.place_in_topic),
+                };
+                consumed.push((
+                    book.place_in_topic,
+                    Consumed {
+                        group,
+                        records_count: 0,
+                        payload_bytes: Some(0),
+                        records_per_second: None,
+                    },
+                ));
+                consumed.len() - 1
+            });
         let entry = &mut consumed[place].1;
         entry.records_count += records;
         entry.payload_bytes = entry.payload_bytes.map(|sum| sum + bytes);
@@ -210,7 +280,9 @@ fn totals(
         acknowledged_per_second: rate(delivered as f64).filter(|_| produced),
         payload_bytes_per_second: rate(sheet.payload_bytes as f64).filter(|_| produced),
         // Over the time between the samples themselves, which a slow answer sets apart from the phase's own.
-        confirmed_per_second: confirmed.filter(|&(_, seconds)| seconds > 0.0).map(|(count, seconds)| count as f64 / seconds),
+        confirmed_per_second: confirmed
+            .filter(|&(_, seconds)| seconds > 0.0)
+            .map(|(count, seconds)| count as f64 / seconds),
     }
 }
 
@@ -268,7 +340,11 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         sum.foreign_count += found.foreign;
         // The producers of a topic come round with the number of topics.
         let topics = gathered.prepared.names.len();
-        for end in gathered.producer_ends.iter().filter(|end| book.topics.contains(&(end.index as usize % topics))) {
+        for end in gathered
+            .producer_ends
+            .iter()
+            .filter(|end| book.topics.contains(&(end.index as usize % topics)))
+        {
             sum.lost_count += book.missing(end.index, &end.acknowledged);
         }
     }
@@ -280,20 +356,31 @@ fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<P
     if !plan.workload.produces() {
         return Vec::new();
     }
-    let key_bytes = if plan.workload.key_distributor == model::workload::KeyDistributor::NoKey { 0 } else { 10 };
+    let key_bytes = if plan.workload.key_distributor == model::workload::KeyDistributor::NoKey {
+        0
+    } else {
+        10
+    };
     let record_bytes = plan.workload.message_size.bytes() + key_bytes;
     let mut list = Vec::new();
     let topics = gathered.prepared.names.len();
     for (topic, name) in gathered.prepared.names.iter().enumerate() {
-        let leaders = gathered.producer_ends.iter().find(|end| end.index as usize % topics == topic);
+        let leaders = gathered
+            .producer_ends
+            .iter()
+            .find(|end| end.index as usize % topics == topic);
         for partition in 0..gathered.prepared.partitions[topic] as i32 {
             let found = sheet.partitions.get(&(topic, partition));
             let count = found.map_or(0, |found| found.acknowledged);
-            let service = found.and_then(|found| found.service.as_ref()).and_then(|histogram| histogram.summary());
+            let service = found
+                .and_then(|found| found.service.as_ref())
+                .and_then(|histogram| histogram.summary());
             list.push(Partition {
                 topic: name.clone(),
                 partition: partition as u32,
-                leader: leaders.as_ref().and_then(|end| end.leaders.get(partition as usize).copied().flatten()),
+                leader: leaders
+                    .as_ref()
+                    .and_then(|end| end.leaders.get(partition as usize).copied().flatten()),
                 acknowledged_count: count,
                 payload_bytes: Some(count * record_bytes),
                 service_p50_ns: service.as_ref().map(|summary| summary.p50_ns),
@@ -340,10 +427,18 @@ fn generator(
         let cpu = used.by_phase[measure];
         busiest_ns = busiest_ns.max(Some(cpu.total_ns()));
         total_ns = Some(total_ns.unwrap_or(0) + cpu.total_ns());
-        let place = threads.iter().position(|row| row.role == role.name()).unwrap_or_else(|| {
-            threads.push(RoleUse { role: role.name().to_owned(), threads_count: 0, cpu_user_ns: 0, cpu_system_ns: 0 });
-            threads.len() - 1
-        });
+        let place = threads
+            .iter()
+            .position(|row| row.role == role.name())
+            .unwrap_or_else(|| {
+                threads.push(RoleUse {
+                    role: role.name().to_owned(),
+                    threads_count: 0,
+                    cpu_user_ns: 0,
+                    cpu_system_ns: 0,
+                });
+                threads.len() - 1
+            });
         let row = &mut threads[place];
         row.threads_count += 1;
         row.cpu_user_ns += cpu.user_ns;
@@ -353,25 +448,46 @@ fn generator(
     let consumed: u64 = sheet.consumed.values().map(|(records, _)| records).sum();
     let records = sheet.acknowledged + sheet.written + consumed;
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as f64;
-    let process = gathered.process_cpu.get(measure).zip(gathered.process_cpu.get(measure + 1));
+    let process = gathered
+        .process_cpu
+        .get(measure)
+        .zip(gathered.process_cpu.get(measure + 1));
     let process_ns = process.and_then(|(before, after)| Some((*after)?.since((*before)?).total_ns()));
-    let allowed = host::describe().cgroup_quota_cpus.map_or(cpus, |quota| quota.min(cpus));
+    let allowed = host::describe()
+        .cgroup_quota_cpus
+        .map_or(cpus, |quota| quota.min(cpus));
     let producers = gathered.shared.shares.len() as u64;
     let ratio = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
-    let throttling = gathered.throttling.get(measure).zip(gathered.throttling.get(measure + 1));
+    let throttling = gathered
+        .throttling
+        .get(measure)
+        .zip(gathered.throttling.get(measure + 1));
     Generator {
         threads,
-        cpu_seconds_per_million_records: total_ns.filter(|_| records > 0).map(|ns| ns as f64 / 1e9 / (records as f64 / 1e6)),
+        cpu_seconds_per_million_records: total_ns
+            .filter(|_| records > 0)
+            .map(|ns| ns as f64 / 1e9 / (records as f64 / 1e6)),
         busiest_thread_utilisation_ratio: busiest_ns.and_then(|ns| ratio(ns, measured_ns)),
         process_utilisation_ratio: process_ns
             .filter(|_| measured_ns > 0)
             .map(|ns| ns as f64 / (measured_ns as f64 * allowed)),
         cgroup: throttling.and_then(|(before, after)| host::throttling_between(*before, *after)),
         buffer_full_ns: plan.workload.produces().then_some(sheet.buffer_full_ns),
-        buffer_full_ratio: plan.workload.produces().then(|| ratio(sheet.buffer_full_ns, measured_ns * producers)).flatten(),
+        buffer_full_ratio: plan
+            .workload
+            .produces()
+            .then(|| ratio(sheet.buffer_full_ns, measured_ns * producers))
+            .flatten(),
         throttle_ns: plan.workload.produces().then_some(sheet.throttle_ns),
-        peak_100ms_per_second: gathered.rates.get(measure).and_then(|rate| rate.peak_per_second()).map(|peak| peak as f64),
-        late: scheduled.then_some(LateSends { records_count: sheet.late, threshold_ns: LATE_NS }),
+        peak_100ms_per_second: gathered
+            .rates
+            .get(measure)
+            .and_then(|rate| rate.peak_per_second())
+            .map(|peak| peak as f64),
+        late: scheduled.then_some(LateSends {
+            records_count: sheet.late,
+            threshold_ns: LATE_NS,
+        }),
     }
 }
 
@@ -389,7 +505,11 @@ fn figures(
         sheet.latency[place].as_ref()?.summary()
     };
     let sum = |list: fn(&crate::producing::ProducerEnd) -> &Option<Vec<u64>>| {
-        gathered.producer_ends.iter().map(|end| list(end).as_ref().map(|list| list[measure])).sum::<Option<u64>>()
+        gathered
+            .producer_ends
+            .iter()
+            .map(|end| list(end).as_ref().map(|list| list[measure]))
+            .sum::<Option<u64>>()
     };
     let produces = plan.workload.produces();
     let paced = plan.workload.consumer_pace != ConsumerPace::Unlimited;
@@ -409,7 +529,11 @@ fn figures(
         unsent_count: if scheduled { sum(|end| &end.unsent) } else { None },
         sent_count: produces.then_some(sheet.sent),
         failed_count: produces.then_some(sheet.refused + sheet.unknown + sheet.unfinished),
-        backlog_slope: if paced || !plan.workload.consumes() { None } else { gathered.backlog.slope() },
+        backlog_slope: if paced || !plan.workload.consumes() {
+            None
+        } else {
+            gathered.backlog.slope()
+        },
         response_p99_ns: summary(Metric::Response).map(|summary| summary.p99_ns),
         objective_p99_ns: None,
         schedule_lag_p99_ns: summary(Metric::ScheduleLag).map(|summary| summary.p99_ns),
@@ -419,9 +543,12 @@ fn figures(
         busiest_thread_ratio: busiest,
         busiest_thread_waiting_ratio: busiest_waiting(gathered, measure, measured_ns),
         generator_cpu_ratio: generator.process_utilisation_ratio,
-        cgroup_throttled_ratio: generator
-            .cgroup
-            .and_then(|cgroup| cgroup.periods_count.filter(|&periods| periods > 0).map(|periods| cgroup.throttled_periods_count as f64 / periods as f64)),
+        cgroup_throttled_ratio: generator.cgroup.and_then(|cgroup| {
+            cgroup
+                .periods_count
+                .filter(|&periods| periods > 0)
+                .map(|periods| cgroup.throttled_periods_count as f64 / periods as f64)
+        }),
         buffer_full_ratio: generator.buffer_full_ratio,
         in_flight_full_ratio: None,
         quota_throttled_ratio: brokers
@@ -432,7 +559,10 @@ fn figures(
 
 /// For how much of the phase the busiest thread could have run and had no CPU.
 fn busiest_waiting(gathered: &Gathered, measure: usize, measured_ns: u64) -> Option<f64> {
-    let busiest = gathered.threads.values().max_by_key(|used| used.by_phase[measure].total_ns())?;
+    let busiest = gathered
+        .threads
+        .values()
+        .max_by_key(|used| used.by_phase[measure].total_ns())?;
     (measured_ns > 0).then(|| busiest.by_phase[measure].waiting_ns as f64 / measured_ns as f64)
 }
 
@@ -485,7 +615,9 @@ fn errors(gathered: &Gathered, stall_ns: Option<u64>) -> Vec<ErrorGroup> {
 }
 
 fn hint(kind: &str, stall_ns: Option<u64>) -> Option<String> {
-    let stall = stall_ns.map_or_else(String::new, |ns| format!("; the longest latency measured was {:.1} s", ns as f64 / 1e9));
+    let stall = stall_ns.map_or_else(String::new, |ns| {
+        format!("; the longest latency measured was {:.1} s", ns as f64 / 1e9)
+    });
     Some(match kind {
         "delivery.timeout.ms" => {
             format!("delivery.timeout.ms was too short for how long the brokers did not answer{stall}; raise it, or find the stall")
@@ -509,18 +641,31 @@ fn warn(
     skew: Option<Skew>,
     scheduled: bool,
     shared: &Shared,
-    ) {
-    let mut add = |code: &str, text: String| warnings.push(Warning { code: code.to_owned(), text });
+) {
+    let mut add = |code: &str, text: String| {
+        warnings.push(Warning {
+            code: code.to_owned(),
+            text,
+        })
+    };
     let measured = phases.iter().find(|phase| phase.name == PhaseName::Measure);
     if let Some(response) = measured.and_then(|phase| phase.latency(Metric::Response)) {
         for (quantile, name) in [(0.999, "p99.9"), (0.99, "p99")] {
             if fewest_samples(quantile).is_some_and(|fewest| response.count < fewest) {
-                add("too-few-samples", format!("{} records are too few for {name}: it is not told apart from max", response.count));
+                add(
+                    "too-few-samples",
+                    format!(
+                        "{} records are too few for {name}: it is not told apart from max",
+                        response.count
+                    ),
+                );
                 break;
             }
         }
     }
-    let full = generator.buffer_full_ratio.filter(|&ratio| ratio > BUFFER_FULL_RATIO);
+    let full = generator
+        .buffer_full_ratio
+        .filter(|&ratio| ratio > BUFFER_FULL_RATIO);
     if let Some(ratio) = full {
         add(
             "buffer-full",
@@ -541,26 +686,36 @@ fn warn(
         );
     }
     if plan.target.producer.config.acks == Acks::None && plan.workload.produces() {
-        add("acks-0", "acks=0: no broker acknowledged anything; response and service time do not exist".to_owned());
+        add(
+            "acks-0",
+            "acks=0: no broker acknowledged anything; response and service time do not exist".to_owned(),
+        );
     }
     let stamp = crate::coordinate::stamp_placement(&plan.workload);
     if stamp == StampPlacement::None && plan.workload.produces() && plan.workload.consumes() {
-        let why = if plan.workload.message_size.bytes() < 24 { "records under 24 bytes have no room for a stamp" } else { "records carry no stamp" };
-        add("no-stamp", format!("{why}: loss, order and damage were not verified; give --stamp header to verify them"));
+        let why = if plan.workload.message_size.bytes() < 24 {
+            "records under 24 bytes have no room for a stamp"
+        } else {
+            "records carry no stamp"
+        };
+        add(
+            "no-stamp",
+            format!("{why}: loss, order and damage were not verified; give --stamp header to verify them"),
+        );
     }
-    if let (Some(late), true) = (generator.late, scheduled) {
-        if late.records_count > 0 {
-            add(
-                "late-sends",
-                format!(
-                    "{} records were handed over more than {} ms after they were due; they kept their due time, were sent as soon as \
+    if let (Some(late), true) = (generator.late, scheduled)
+        && late.records_count > 0
+    {
+        add(
+            "late-sends",
+            format!(
+                "{} records were handed over more than {} ms after they were due; they kept their due time, were sent as soon as \
                      possible, and none was skipped; the highest rate in 100 ms was {:.0}/s",
-                    late.records_count,
-                    late.threshold_ns / 1_000_000,
-                    generator.peak_100ms_per_second.unwrap_or_default()
-                ),
-            );
-        }
+                late.records_count,
+                late.threshold_ns / 1_000_000,
+                generator.peak_100ms_per_second.unwrap_or_default()
+            ),
+        );
     }
     if let Some(totals) = measured.and_then(|phase| phase.totals.as_ref())
         && let (Some(wire), true) = (totals.wire_bytes, shared.partitions_in_all > 0)
@@ -592,9 +747,18 @@ fn rfc3339(since_1970: std::time::Duration) -> String {
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let shifted_month = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let month = if shifted_month < 10 {
+        shifted_month + 3
+    } else {
+        shifted_month - 9
+    };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest % 3600 / 60, rest % 60)
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+        rest / 3600,
+        rest % 3600 / 60,
+        rest % 60
+    )
 }
 
 #[cfg(test)]
@@ -614,6 +778,9 @@ mod tests {
     #[test]
     fn an_expired_batch_is_told_what_to_do_about_it() {
         let hint = hint("delivery.timeout.ms", Some(5_000_000_000)).unwrap();
-        assert!(hint.contains("delivery.timeout.ms") && hint.contains("5.0 s"), "{hint}");
+        assert!(
+            hint.contains("delivery.timeout.ms") && hint.contains("5.0 s"),
+            "{hint}"
+        );
     }
 }

@@ -73,7 +73,9 @@ impl GroupBook {
             index,
             place_in_topic,
             topics,
-            orders: (0..partitions).map(|_| Mutex::new(PartitionOrder::new())).collect(),
+            orders: (0..partitions)
+                .map(|_| Mutex::new(PartitionOrder::new()))
+                .collect(),
             next_offsets: (0..partitions).map(|_| AtomicI64::new(0)).collect(),
             delivered: (0..producers).map(|_| Mutex::new(SequenceSet::new())).collect(),
             checked: AtomicU64::new(0),
@@ -97,7 +99,9 @@ impl GroupBook {
 
     /// Of the records acknowledged to a producer, how many this group never was given.
     pub fn missing(&self, producer: u32, acknowledged: &SequenceSet) -> u64 {
-        let delivered = self.delivered[producer as usize].lock().expect("no holder panics");
+        let delivered = self.delivered[producer as usize]
+            .lock()
+            .expect("no holder panics");
         acknowledged.not_in(&delivered, 0).count
     }
 
@@ -116,7 +120,9 @@ impl GroupBook {
 
     fn judge(&self, place: usize, run: DeliveredRun) {
         let counts: OrderCounts = {
-            let mut delivered = self.delivered[run.producer as usize].lock().expect("no holder panics");
+            let mut delivered = self.delivered[run.producer as usize]
+                .lock()
+                .expect("no holder panics");
             let mut order = self.orders[place].lock().expect("no holder panics");
             order.judge(run, &mut delivered)
         };
@@ -141,6 +147,19 @@ pub struct Verifier {
     matched: Vec<MatchedRun>,
 }
 
+/// A batch that was delivered.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival<'a> {
+    /// The place of its partition when all are counted through.
+    pub place: usize,
+    /// The batch.
+    pub batch: &'a Batch<'a>,
+    /// Records below this offset were not asked for.
+    pub from_offset: i64,
+    /// When it came, on the clock.
+    pub at_ns: u64,
+}
+
 /// What a batch held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
@@ -153,29 +172,44 @@ pub struct Delivered {
 impl Verifier {
     /// A verifier of records that carry their stamp there.
     pub fn new(placement: StampPlacement) -> Verifier {
-        Verifier { placement, scratch: Vec::new(), matched: Vec::new() }
+        Verifier {
+            placement,
+            scratch: Vec::new(),
+            matched: Vec::new(),
+        }
     }
 
-    /// Reads the records of `batch` from `from_offset` on, which came at `at_ns` on the clock.
+    /// Reads the records of a batch that a member of the group was given.
     pub fn read(
         &mut self,
         shared: &Shared,
         book: &GroupBook,
         interval: &mut Interval,
-        place: usize,
-        batch: &Batch<'_>,
-        from_offset: i64,
-        at_ns: u64,
+        arrival: Arrival<'_>,
     ) -> Delivered {
+        let Arrival {
+            place,
+            batch,
+            from_offset,
+            at_ns,
+        } = arrival;
         let mut delivered = Delivered::default();
-        let Some(start_ns) = shared.start_ns() else { return delivered };
+        let Some(start_ns) = shared.start_ns() else {
+            return delivered;
+        };
         let mut scratch = std::mem::take(&mut self.scratch);
         let records = match batch.records(&mut scratch, MOST_DECODED_BYTES) {
             Ok(records) => records,
             Err(error) => {
                 book.corrupt.fetch_add(batch.count().into(), Ordering::Relaxed);
                 let since_start_ns = at_ns.saturating_sub(start_ns);
-                interval.count_error("corrupt batch".to_owned(), batch.count().into(), since_start_ns, None, &error.to_string());
+                interval.count_error(
+                    "corrupt batch".to_owned(),
+                    batch.count().into(),
+                    since_start_ns,
+                    None,
+                    &error.to_string(),
+                );
                 self.scratch = scratch;
                 return delivered;
             }
@@ -199,13 +233,18 @@ impl Verifier {
             let (stamp, payload) = match self.placement {
                 StampPlacement::None => continue,
                 StampPlacement::Value => (value, value.get(STAMP_BYTES..).unwrap_or_default()),
-                StampPlacement::Header => (record.header(crate::producing::STAMP_HEADER).unwrap_or_default(), value),
+                StampPlacement::Header => (
+                    record.header(crate::producing::STAMP_HEADER).unwrap_or_default(),
+                    value,
+                ),
             };
             let Some(parsed) = Stamp::parse(stamp) else {
                 book.foreign.fetch_add(1, Ordering::Relaxed);
                 continue;
             };
-            let Stamp { producer, sequence, .. } = parsed.stamp;
+            let Stamp {
+                producer, sequence, ..
+            } = parsed.stamp;
             if (producer as usize) < shared.shares.len() && parsed.verify(shared.run_id, crc32c(payload)) {
                 match &mut run {
                     Some(run)
@@ -219,7 +258,12 @@ impl Verifier {
                         if let Some(done) = run.take() {
                             settle(shared, book, interval, place, done, at_ns, start_ns);
                         }
-                        run = Some(DeliveredRun { offset: offset as u64, producer, first_sequence: sequence, count: 1 });
+                        run = Some(DeliveredRun {
+                            offset: offset as u64,
+                            producer,
+                            first_sequence: sequence,
+                            count: 1,
+                        });
                     }
                 }
             } else if is_ours(shared, &parsed.stamp) {
@@ -231,10 +275,18 @@ impl Verifier {
         if let Some(done) = run {
             settle(shared, book, interval, place, done, at_ns, start_ns);
         }
-        if let (StampPlacement::None, Some(first), Some(indices)) = (self.placement, first_offset, &shared.offset_indices) {
+        if let (StampPlacement::None, Some(first), Some(indices)) =
+            (self.placement, first_offset, &shared.offset_indices)
+        {
             self.matched.clear();
             let mut index = indices[place].lock().expect("no holder panics");
-            index.deliver(book.place_in_topic, first as u64, delivered.records, at_ns, &mut self.matched);
+            index.deliver(
+                book.place_in_topic,
+                first as u64,
+                delivered.records,
+                at_ns,
+                &mut self.matched,
+            );
             drop(index);
             for matched in &self.matched {
                 record_matched(shared, interval, matched, start_ns);
@@ -245,7 +297,10 @@ impl Verifier {
         let consumed = sheet.consumed.entry(book.index).or_default();
         consumed.0 += delivered.records;
         consumed.1 += delivered.payload_bytes;
-        shared.live.consumed.fetch_add(delivered.records, Ordering::Relaxed);
+        shared
+            .live
+            .consumed
+            .fetch_add(delivered.records, Ordering::Relaxed);
         self.scratch = scratch;
         delivered
     }
@@ -253,9 +308,16 @@ impl Verifier {
 
 /// Whether a stamp whose check does not fit is one of this run's all the same, so that the record was damaged.
 fn is_ours(shared: &Shared, stamp: &Stamp) -> bool {
-    let Some(share) = shared.shares.get(stamp.producer as usize) else { return false };
-    let within = shared.sequences[stamp.producer as usize].last().is_some_and(|range| stamp.sequence < range.end);
-    within && share.as_ref().is_none_or(|share| share.due_ns(stamp.sequence) == stamp.due_ns)
+    let Some(share) = shared.shares.get(stamp.producer as usize) else {
+        return false;
+    };
+    let within = shared.sequences[stamp.producer as usize]
+        .last()
+        .is_some_and(|range| stamp.sequence < range.end);
+    within
+        && share
+            .as_ref()
+            .is_none_or(|share| share.due_ns(stamp.sequence) == stamp.due_ns)
 }
 
 fn settle(
@@ -268,13 +330,35 @@ fn settle(
     start_ns: u64,
 ) {
     book.judge(place, run);
-    record_end_to_end(shared, interval, run.producer, run.first_sequence, run.count, at_ns, start_ns);
+    record_end_to_end(
+        shared,
+        interval,
+        run.producer,
+        run.first_sequence,
+        run.count,
+        at_ns,
+        start_ns,
+    );
 }
 
 /// Records the end-to-end latency of records that were found by their offsets.
 pub fn record_matched(shared: &Shared, interval: &mut Interval, matched: &MatchedRun, start_ns: u64) {
-    let MatchedRun { producer, first_sequence, count, delivered_at_ns, .. } = *matched;
-    record_end_to_end(shared, interval, producer, first_sequence, count, delivered_at_ns, start_ns);
+    let MatchedRun {
+        producer,
+        first_sequence,
+        count,
+        delivered_at_ns,
+        ..
+    } = *matched;
+    record_end_to_end(
+        shared,
+        interval,
+        producer,
+        first_sequence,
+        count,
+        delivered_at_ns,
+        start_ns,
+    );
 }
 
 /// By the phase in which the records were due.
@@ -287,11 +371,15 @@ fn record_end_to_end(
     at_ns: u64,
     start_ns: u64,
 ) {
-    let Some(share) = &shared.shares[producer as usize] else { return };
+    let Some(share) = &shared.shares[producer as usize] else {
+        return;
+    };
     let (mut first, end) = (first, first + count);
     while first < end {
         let phase = shared.phase_of_sequence(producer, first);
-        let cut = shared.sequences[producer as usize][phase].end.clamp(first + 1, end);
+        let cut = shared.sequences[producer as usize][phase]
+            .end
+            .clamp(first + 1, end);
         let histogram = interval.phases[phase].histogram(Metric::EndToEnd);
         histogram.record_due_run(share, first, cut - first, at_ns.saturating_sub(start_ns));
         first = cut;
@@ -314,11 +402,29 @@ mod tests {
     fn shared() -> Shared {
         let share = Share::of(Schedule::Constant(ConstantRate::new(1000, 1).unwrap()), 0, 1).unwrap();
         let phases = vec![
-            LoadPhase { name: PhaseName::WarmUp, end_ns: Some(1_000_000_000), counted: false },
-            LoadPhase { name: PhaseName::Measure, end_ns: Some(2_000_000_000), counted: false },
+            LoadPhase {
+                name: PhaseName::WarmUp,
+                end_ns: Some(1_000_000_000),
+                counted: false,
+            },
+            LoadPhase {
+                name: PhaseName::Measure,
+                end_ns: Some(2_000_000_000),
+                counted: false,
+            },
         ];
         let sequences = vec![vec![0..1000, 1000..2000]];
-        let shared = Shared::new(RunClock::start(), RUN, phases, &[1], vec![Some(share)], sequences, true, None, 0);
+        let shared = Shared::new(
+            RunClock::start(),
+            RUN,
+            phases,
+            &[1],
+            vec![Some(share)],
+            sequences,
+            true,
+            None,
+            0,
+        );
         shared.start_at(0);
         shared
     }
@@ -329,13 +435,22 @@ mod tests {
         for &sequence in sequences {
             let payload = b"payload";
             let mut stamp = [0; STAMP_BYTES];
-            Stamp { producer: 0, sequence, due_ns: sequence * 1_000_000 }.encode(RUN, crc32c(payload), &mut stamp);
+            Stamp {
+                producer: 0,
+                sequence,
+                due_ns: sequence * 1_000_000,
+            }
+            .encode(RUN, crc32c(payload), &mut stamp);
             let mut value = [&stamp[..], payload].concat();
             damage(sequence, &mut value);
-            builder.push(0, None, value.len(), &RecordHeaders::default(), |out| out.extend_from_slice(&value));
+            builder.push(0, None, value.len(), &RecordHeaders::default(), |out| {
+                out.extend_from_slice(&value)
+            });
         }
-        let mut bytes =
-            builder.seal(&mut Compressor::new(Codec::Lz4, None).unwrap(), &mut Vec::new()).unwrap().into_buffer();
+        let mut bytes = builder
+            .seal(&mut Compressor::new(Codec::Lz4, None).unwrap(), &mut Vec::new())
+            .unwrap()
+            .into_buffer();
         set_base_offset(&mut bytes, base_offset);
         bytes
     }
@@ -347,7 +462,13 @@ mod tests {
         let mut verifier = Verifier::new(StampPlacement::Value);
         for bytes in batches {
             let batch = Batch::parse(bytes).unwrap();
-            verifier.read(&shared, &book, &mut interval, 0, &batch, batch.base_offset(), 1_500_000_000);
+            let arrival = Arrival {
+                place: 0,
+                batch: &batch,
+                from_offset: batch.base_offset(),
+                at_ns: 1_500_000_000,
+            };
+            verifier.read(&shared, &book, &mut interval, arrival);
         }
         (book.found(), interval, book)
     }
@@ -360,8 +481,15 @@ mod tests {
 
     #[test]
     fn what_arrives_whole_and_in_order_is_found_to_be_so() {
-        let (found, mut interval, book) = read_all(&[batch(0, &[0, 1, 2], |_, _| {}), batch(3, &[3, 4], |_, _| {})]);
-        assert_eq!(found, Found { checked: 5, ..Found::default() });
+        let (found, mut interval, book) =
+            read_all(&[batch(0, &[0, 1, 2], |_, _| {}), batch(3, &[3, 4], |_, _| {})]);
+        assert_eq!(
+            found,
+            Found {
+                checked: 5,
+                ..Found::default()
+            }
+        );
         assert_eq!(book.missing(0, &acknowledged(5)), 0);
         assert_eq!(book.next_offset(0), 5);
         // Due at 0 to 4 ms, in the warm-up; delivered at 1.5 s, in the measured phase.

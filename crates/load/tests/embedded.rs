@@ -9,7 +9,11 @@ use std::time::Duration;
 
 /// Three brokers for one test.
 fn brokers() -> broker::Handle {
-    broker::start(broker::Config { brokers: 3, ..broker::Config::default() }).expect("loopback has free ports")
+    broker::start(broker::Config {
+        brokers: 3,
+        ..broker::Config::default()
+    })
+    .expect("loopback has free ports")
 }
 
 /// A plan of the standard workload with those keys and properties.
@@ -57,7 +61,11 @@ fn check_whole(result: &RunResult, due: Option<u64>, subscriptions: u64) {
     }
     assert_eq!(failed, 0, "{:?}", result.errors);
     assert_eq!(totals.confirmed_count, Some(acknowledged));
-    let consumed: u64 = totals.consumed.iter().map(|consumed| consumed.records_count).sum();
+    let consumed: u64 = totals
+        .consumed
+        .iter()
+        .map(|consumed| consumed.records_count)
+        .sum();
     assert_eq!(consumed, acknowledged * subscriptions);
     let found = totals.verification.unwrap();
     assert!(!found.found_damage() && found.foreign_count == 0, "{found:?}");
@@ -86,26 +94,53 @@ fn every_record_of_an_open_loop_is_accounted_for() {
     assert_eq!(measured.totals.as_ref().unwrap().due_count, Some(40_000));
     assert!(measured.short);
     for metric in [Metric::Response, Metric::EndToEnd, Metric::ScheduleLag] {
-        assert_eq!(measured.latency(metric).unwrap().count, if metric == Metric::EndToEnd { 80_000 } else { 40_000 });
+        assert_eq!(
+            measured.latency(metric).unwrap().count,
+            if metric == Metric::EndToEnd {
+                80_000
+            } else {
+                40_000
+            }
+        );
     }
     assert_eq!(measured.latency(Metric::Service).unwrap().count, 40_000);
     let names: Vec<PhaseName> = result.phases.iter().map(|phase| phase.name).collect();
-    assert_eq!(names, [PhaseName::Prepare, PhaseName::WarmUp, PhaseName::Measure, PhaseName::Stop]);
+    assert_eq!(
+        names,
+        [
+            PhaseName::Prepare,
+            PhaseName::WarmUp,
+            PhaseName::Measure,
+            PhaseName::Stop
+        ]
+    );
     let mut admin = client::admin::Admin::connect(
         &plan(&brokers.bootstrap(), &[], &[]).target.admin.config,
         RunClock::start(),
         Duration::from_secs(5),
     )
     .unwrap();
-    let left: Vec<String> = admin.topics(None).unwrap().into_keys().filter(|name| name.contains("plimsoll")).collect();
+    let left: Vec<String> = admin
+        .topics(None)
+        .unwrap()
+        .into_keys()
+        .filter(|name| name.contains("plimsoll"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn rate_max_sends_as_many_records_as_asked() {
     let brokers = brokers();
-    let keys = ["producerRate=max", "testRecords=300000", "messageSize=100", "warmupRecords=10000"];
-    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=1", "batch.size=65536"])).unwrap().result;
+    let keys = [
+        "producerRate=max",
+        "testRecords=300000",
+        "messageSize=100",
+        "warmupRecords=10000",
+    ];
+    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=1", "batch.size=65536"]))
+        .unwrap()
+        .result;
     check_whole(&result, None, 1);
     assert_eq!(result.whole_run.sent_count, 310_000);
     let measured = result.measured().unwrap();
@@ -128,7 +163,9 @@ fn keyed_compressed_and_header_stamped_records_are_verified_too() {
     ];
     for codec in ["zstd", "lz4", "snappy", "gzip"] {
         let property = format!("compression.type={codec}");
-        let result = run(plan(&brokers.bootstrap(), &keys, &[&property])).unwrap().result;
+        let result = run(plan(&brokers.bootstrap(), &keys, &[&property]))
+            .unwrap()
+            .result;
         check_whole(&result, Some(10_000), 1);
         assert_eq!(result.skew.unwrap().used_partitions_count, 10);
     }
@@ -137,20 +174,42 @@ fn keyed_compressed_and_header_stamped_records_are_verified_too() {
 #[test]
 fn records_without_room_for_a_stamp_are_timed_by_their_offsets() {
     let brokers = brokers();
-    let keys = ["messageSize=10", "producerRate=20000", "testDuration=2s", "warmupDuration=0s"];
+    let keys = [
+        "messageSize=10",
+        "producerRate=20000",
+        "testDuration=2s",
+        "warmupDuration=0s",
+    ];
     let result = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap().result;
     assert_eq!(result.whole_run.verification, None);
     assert_eq!(result.whole_run.consumed[0].records_count, 40_000);
-    assert_eq!(result.measured().unwrap().latency(Metric::EndToEnd).unwrap().count, 40_000);
+    assert_eq!(
+        result
+            .measured()
+            .unwrap()
+            .latency(Metric::EndToEnd)
+            .unwrap()
+            .count,
+        40_000
+    );
 }
 
 #[test]
 fn acks_0_says_what_was_written_and_nothing_of_latency() {
     let brokers = brokers();
     let keys = ["producerRate=10000", "testDuration=1s", "warmupDuration=0s"];
-    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=0"])).unwrap().result;
+    let result = run(plan(&brokers.bootstrap(), &keys, &["acks=0"]))
+        .unwrap()
+        .result;
     let totals = &result.whole_run;
-    assert_eq!((totals.acknowledged_count, totals.written_count, totals.confirmed_count), (None, Some(10_000), Some(10_000)));
+    assert_eq!(
+        (
+            totals.acknowledged_count,
+            totals.written_count,
+            totals.confirmed_count
+        ),
+        (None, Some(10_000), Some(10_000))
+    );
     let measured = result.measured().unwrap();
     assert!(measured.latency(Metric::Response).is_none() && measured.latency(Metric::Service).is_none());
 }
@@ -159,10 +218,14 @@ fn acks_0_says_what_was_written_and_nothing_of_latency() {
 fn what_does_not_fit_ends_before_the_load_and_leaves_nothing() {
     let brokers = brokers();
     let bootstrap = brokers.bootstrap();
-    let message = |keys: &[&str], properties: &[&str]| run(plan(&bootstrap, keys, properties)).unwrap_err().to_string();
+    let message =
+        |keys: &[&str], properties: &[&str]| run(plan(&bootstrap, keys, properties)).unwrap_err().to_string();
     let told = message(&["messageSize=2000000"], &[]);
     assert!(told.contains("max.request.size"), "{told}");
-    let told = message(&["messageSize=2000000", "producerRate=10", "testDuration=1s"], &["max.request.size=5000000"]);
+    let told = message(
+        &["messageSize=2000000", "producerRate=10", "testDuration=1s"],
+        &["max.request.size=5000000"],
+    );
     assert!(told.contains("max.message.bytes"), "{told}");
     let told = message(&["topicNames=nowhere", "existingTopics=true"], &[]);
     assert!(told.contains("nowhere"), "{told}");
@@ -173,7 +236,11 @@ fn what_does_not_fit_ends_before_the_load_and_leaves_nothing() {
 }
 
 /// Runs `plan` while another thread does something to the brokers.
-fn run_while(brokers: &broker::Handle, plan: LoadPlan, disturb: impl FnOnce(&broker::Handle) + Send) -> RunResult {
+fn run_while(
+    brokers: &broker::Handle,
+    plan: LoadPlan,
+    disturb: impl FnOnce(&broker::Handle) + Send,
+) -> RunResult {
     std::thread::scope(|scope| {
         scope.spawn(|| disturb(brokers));
         run(plan).unwrap().result
@@ -199,7 +266,11 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered_when_brokers_go_and_come_ba
         "warmupDuration=0s",
         "testDuration=6s",
     ];
-    let plan = plan(&brokers.bootstrap(), &keys, &["batch.size=2000", "retry.backoff.ms=20"]);
+    let plan = plan(
+        &brokers.bootstrap(),
+        &keys,
+        &["batch.size=2000", "retry.backoff.ms=20"],
+    );
     let result = run_while(&brokers, plan, |brokers| {
         for id in [2, 3, 1] {
             wait_ms(1_200);
@@ -211,32 +282,60 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered_when_brokers_go_and_come_ba
     let totals = &result.whole_run;
     let failed = totals.refused_count + totals.unknown_count + totals.unfinished_count;
     let (due, unsent) = (totals.due_count.unwrap(), totals.unsent_count.unwrap());
-    let (acknowledged, confirmed) = (totals.acknowledged_count.unwrap(), totals.confirmed_count.unwrap());
+    let (acknowledged, confirmed) = (
+        totals.acknowledged_count.unwrap(),
+        totals.confirmed_count.unwrap(),
+    );
     assert_eq!(due, 120_000);
     assert_eq!(due, unsent + totals.sent_count);
     assert_eq!(totals.sent_count, acknowledged + failed);
     let found = totals.verification.unwrap();
-    assert!(acknowledged <= confirmed, "{acknowledged} {confirmed} {found:?} {:?} {:?}", totals.consumed, result.events);
+    assert!(
+        acknowledged <= confirmed,
+        "{acknowledged} {confirmed} {found:?} {:?} {:?}",
+        totals.consumed,
+        result.events
+    );
     assert!(confirmed <= acknowledged + totals.unknown_count + totals.unfinished_count);
     assert!(!found.found_damage() && found.foreign_count == 0, "{found:?}");
-    assert!(!result.errors.is_empty() && !result.events.is_empty(), "what went wrong is told");
+    assert!(
+        !result.errors.is_empty() && !result.events.is_empty(),
+        "what went wrong is told"
+    );
     assert!(acknowledged > 100_000, "{acknowledged}: {:?}", result.errors);
 }
 
 #[test]
 fn a_rate_that_cannot_be_reached_ends_on_time_with_all_accounted_for() {
     let brokers = brokers();
-    let keys = ["messageSize=1000", "producerRate=100000000", "warmupDuration=0s", "testDuration=2s", "subscriptionsPerTopic=0"];
+    let keys = [
+        "messageSize=1000",
+        "producerRate=100000000",
+        "warmupDuration=0s",
+        "testDuration=2s",
+        "subscriptionsPerTopic=0",
+    ];
     let began = std::time::Instant::now();
     let result = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap().result;
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
     let totals = &result.whole_run;
     assert_eq!(totals.due_count, Some(200_000_000));
-    assert_eq!(totals.due_count.unwrap(), totals.unsent_count.unwrap() + totals.sent_count);
+    assert_eq!(
+        totals.due_count.unwrap(),
+        totals.unsent_count.unwrap() + totals.sent_count
+    );
     assert_eq!(totals.acknowledged_count, Some(totals.sent_count));
     assert_eq!(totals.confirmed_count, totals.acknowledged_count);
-    let response = result.measured().unwrap().latency(Metric::Response).unwrap().clone();
-    assert_eq!(response.count, 200_000_000, "what was not sent is in the distribution with its age");
+    let response = result
+        .measured()
+        .unwrap()
+        .latency(Metric::Response)
+        .unwrap()
+        .clone();
+    assert_eq!(
+        response.count, 200_000_000,
+        "what was not sent is in the distribution with its age"
+    );
     assert!(response.censored_count.unwrap() >= totals.unsent_count.unwrap());
     assert_eq!(result.verdict.unwrap().sustained, Some(false));
 }

@@ -119,7 +119,12 @@ impl BatchBuilder {
     pub fn new(mut buffer: Vec<u8>) -> BatchBuilder {
         buffer.clear();
         buffer.resize(HEADER_LEN, 0);
-        BatchBuilder { buffer, count: 0, base_timestamp_ms: 0, max_timestamp_ms: 0 }
+        BatchBuilder {
+            buffer,
+            count: 0,
+            base_timestamp_ms: 0,
+            max_timestamp_ms: 0,
+        }
     }
 
     /// How many records it holds.
@@ -191,7 +196,11 @@ impl BatchBuilder {
         }
         let value_at = self.buffer.len();
         write_value(&mut self.buffer);
-        debug_assert_eq!(self.buffer.len() - value_at, value_len, "the value that was announced");
+        debug_assert_eq!(
+            self.buffer.len() - value_at,
+            value_len,
+            "the value that was announced"
+        );
         if let [only] = headers.encoded[..] {
             self.buffer.push(only);
         } else {
@@ -216,7 +225,11 @@ impl BatchBuilder {
     /// it is first sent, and may get another when the producer's epoch changes.
     ///
     /// A batch that its codec would make larger goes as the codec made it, as the Java client sends it too.
-    pub fn seal(mut self, compressor: &mut Compressor, scratch: &mut Vec<u8>) -> Result<SealedBatch, CodecError> {
+    pub fn seal(
+        mut self,
+        compressor: &mut Compressor,
+        scratch: &mut Vec<u8>,
+    ) -> Result<SealedBatch, CodecError> {
         let uncompressed_len = self.buffer.len();
         if compressor.codec() != Codec::None {
             scratch.clear();
@@ -230,11 +243,19 @@ impl BatchBuilder {
         put(header, LEADER_EPOCH_AT, (-1i32).to_be_bytes());
         header[MAGIC_AT] = 2;
         put(header, ATTRIBUTES_AT, compressor.codec().id().to_be_bytes());
-        put(header, LAST_OFFSET_DELTA_AT, (self.count as i32 - 1).to_be_bytes());
+        put(
+            header,
+            LAST_OFFSET_DELTA_AT,
+            (self.count as i32 - 1).to_be_bytes(),
+        );
         put(header, BASE_TIMESTAMP_AT, self.base_timestamp_ms.to_be_bytes());
         put(header, MAX_TIMESTAMP_AT, self.max_timestamp_ms.to_be_bytes());
         put(header, COUNT_AT, (self.count as i32).to_be_bytes());
-        let mut sealed = SealedBatch { buffer: self.buffer, count: self.count, uncompressed_len };
+        let mut sealed = SealedBatch {
+            buffer: self.buffer,
+            count: self.count,
+            uncompressed_len,
+        };
         sealed.set_producer(-1, -1, -1, false);
         Ok(sealed)
     }
@@ -249,7 +270,10 @@ struct Head {
 impl Head {
     #[inline]
     fn new() -> Head {
-        Head { bytes: [0; 40], len: 0 }
+        Head {
+            bytes: [0; 40],
+            len: 0,
+        }
     }
 
     #[inline]
@@ -288,7 +312,13 @@ pub struct SealedBatch {
 
 impl SealedBatch {
     /// Puts the producer id, epoch and base sequence in (−1 each without idempotence) and computes the CRC.
-    pub fn set_producer(&mut self, producer_id: i64, producer_epoch: i16, base_sequence: i32, transactional: bool) {
+    pub fn set_producer(
+        &mut self,
+        producer_id: i64,
+        producer_epoch: i16,
+        base_sequence: i32,
+        transactional: bool,
+    ) {
         let mut attributes = i16::from_be_bytes(take(&self.buffer, ATTRIBUTES_AT)) & !TRANSACTIONAL_BIT;
         if transactional {
             attributes |= TRANSACTIONAL_BIT;
@@ -391,7 +421,10 @@ impl<'a> Batch<'a> {
     /// checked, the CRC is not: see [`Batch::check_crc`].
     pub fn parse(bytes: &'a [u8]) -> Result<Batch<'a>, BatchError> {
         if bytes.len() < HEADER_LEN {
-            return Err(BatchError::Cut { have_bytes: bytes.len(), want_bytes: HEADER_LEN });
+            return Err(BatchError::Cut {
+                have_bytes: bytes.len(),
+                want_bytes: HEADER_LEN,
+            });
         }
         if bytes[MAGIC_AT] != 2 {
             return Err(BatchError::Magic(bytes[MAGIC_AT]));
@@ -402,7 +435,10 @@ impl<'a> Batch<'a> {
         }
         let end = length as usize + LOG_OVERHEAD;
         if bytes.len() < end {
-            return Err(BatchError::Cut { have_bytes: bytes.len(), want_bytes: end });
+            return Err(BatchError::Cut {
+                have_bytes: bytes.len(),
+                want_bytes: end,
+            });
         }
         let batch = Batch { bytes: &bytes[..end] };
         let attributes = batch.attributes();
@@ -413,7 +449,10 @@ impl<'a> Batch<'a> {
         let last_offset_delta = i32::from_be_bytes(take(bytes, LAST_OFFSET_DELTA_AT));
         // Compaction leaves gaps and even empty batches, so the count may be lower than the delta says.
         if count < 0 || last_offset_delta < 0 || i64::from(count) > i64::from(last_offset_delta) + 1 {
-            return Err(BatchError::Count { count, last_offset_delta });
+            return Err(BatchError::Count {
+                count,
+                last_offset_delta,
+            });
         }
         Ok(batch)
     }
@@ -507,7 +546,11 @@ impl<'a> Batch<'a> {
     pub fn check_crc(&self) -> Result<(), BatchError> {
         let stated = u32::from_be_bytes(take(self.bytes, CRC_AT));
         let computed = crc32c(&self.bytes[ATTRIBUTES_AT..]);
-        if stated == computed { Ok(()) } else { Err(BatchError::Crc { stated, computed }) }
+        if stated == computed {
+            Ok(())
+        } else {
+            Err(BatchError::Crc { stated, computed })
+        }
     }
 
     /// The bytes behind the header: records, or the codec's stream of them.
@@ -528,7 +571,11 @@ impl<'a> Batch<'a> {
                 scratch
             }
         };
-        Ok(Records { rest: bytes, count: self.count(), index: 0 })
+        Ok(Records {
+            rest: bytes,
+            count: self.count(),
+            index: 0,
+        })
     }
 }
 
@@ -650,7 +697,17 @@ fn read_record(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     if header_count as usize > headers.len() / 2 {
         return None;
     }
-    Some((Record { offset_delta, timestamp_delta_ms, key, value, header_count, headers }, rest))
+    Some((
+        Record {
+            offset_delta,
+            timestamp_delta_ms,
+            key,
+            value,
+            header_count,
+            headers,
+        },
+        rest,
+    ))
 }
 
 /// A length (−1 is null) and that many bytes.
@@ -715,11 +772,19 @@ mod tests {
         let mut builder = BatchBuilder::new(Vec::new());
         for (timestamp_ms, key, value) in records {
             let before = builder.len_bytes();
-            builder.push(*timestamp_ms, key.as_deref(), value.len(), headers, |out| out.extend_from_slice(value));
+            builder.push(*timestamp_ms, key.as_deref(), value.len(), headers, |out| {
+                out.extend_from_slice(value)
+            });
             let bound = BatchBuilder::record_len_bound(key.as_ref().map(Vec::len), value.len(), headers);
-            assert!(builder.len_bytes() - before <= bound + 10, "{} within {bound}", builder.len_bytes() - before);
+            assert!(
+                builder.len_bytes() - before <= bound + 10,
+                "{} within {bound}",
+                builder.len_bytes() - before
+            );
         }
-        builder.seal(&mut Compressor::new(codec, None).unwrap(), &mut Vec::new()).unwrap()
+        builder
+            .seal(&mut Compressor::new(codec, None).unwrap(), &mut Vec::new())
+            .unwrap()
     }
 
     fn read_all(bytes: &[u8]) -> Vec<Owned> {
@@ -798,13 +863,21 @@ mod tests {
         use kafka_protocol::records as other;
         let headers = RecordHeaders::new([("trace", Some(&b"abc"[..])), ("none", None)]);
         let records: Vec<Owned> = (0..500i64)
-            .map(|i| (1_700_000_000_000 + i, (i % 3 == 0).then(|| i.to_string().into_bytes()), vec![i as u8; 90]))
+            .map(|i| {
+                (
+                    1_700_000_000_000 + i,
+                    (i % 3 == 0).then(|| i.to_string().into_bytes()),
+                    vec![i as u8; 90],
+                )
+            })
             .collect();
         for codec in [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd] {
             let mut batch = build(&records, codec, &headers);
             batch.set_producer(4711, 3, 1000, false);
             let decoded =
-                other::RecordBatchDecoder::decode(&mut std::io::Cursor::new(batch.bytes().to_vec())).unwrap().records;
+                other::RecordBatchDecoder::decode(&mut std::io::Cursor::new(batch.bytes().to_vec()))
+                    .unwrap()
+                    .records;
             assert_eq!(decoded.len(), 500, "{codec}");
             for (theirs, (timestamp, key, value)) in decoded.iter().zip(&records) {
                 assert_eq!(theirs.timestamp, *timestamp);
@@ -821,13 +894,24 @@ mod tests {
                 Codec::Lz4 => other::Compression::Lz4,
                 Codec::Zstd => other::Compression::Zstd,
             };
-            let options = other::RecordEncodeOptions { version: 2, compression };
+            let options = other::RecordEncodeOptions {
+                version: 2,
+                compression,
+            };
             other::RecordBatchEncoder::encode(&mut out, &decoded, &options).unwrap();
             assert_eq!(read_all(&out), records, "{codec}");
             let batch = Batch::parse(&out).unwrap();
             let mut scratch = Vec::new();
-            let first = batch.records(&mut scratch, 1 << 20).unwrap().next().unwrap().unwrap();
-            assert_eq!((first.header_count, first.header("trace"), first.header("none")), (2, Some(&b"abc"[..]), None));
+            let first = batch
+                .records(&mut scratch, 1 << 20)
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap();
+            assert_eq!(
+                (first.header_count, first.header("trace"), first.header("none")),
+                (2, Some(&b"abc"[..]), None)
+            );
         }
     }
 
@@ -843,12 +927,24 @@ mod tests {
 
     #[test]
     fn what_a_broker_writes_on_append_keeps_the_batch_whole() {
-        let mut batch = build(&[(1, None, vec![1; 10]), (2, None, vec![])], Codec::None, &RecordHeaders::default()).into_buffer();
+        let mut batch = build(
+            &[(1, None, vec![1; 10]), (2, None, vec![])],
+            Codec::None,
+            &RecordHeaders::default(),
+        )
+        .into_buffer();
         set_base_offset(&mut batch, 77);
         set_partition_leader_epoch(&mut batch, 5);
         let read = Batch::parse(&batch).unwrap();
         read.check_crc().unwrap();
-        assert_eq!((read.base_offset(), read.last_offset(), read.partition_leader_epoch()), (77, 78, 5));
+        assert_eq!(
+            (
+                read.base_offset(),
+                read.last_offset(),
+                read.partition_leader_epoch()
+            ),
+            (77, 78, 5)
+        );
         set_log_append_time(&mut batch, 99);
         let read = Batch::parse(&batch).unwrap();
         read.check_crc().unwrap();
@@ -857,12 +953,17 @@ mod tests {
 
     #[test]
     fn counts_that_cannot_be_are_refused() {
-        let mut batch = build(&[(1, None, vec![1; 10])], Codec::None, &RecordHeaders::default()).into_buffer();
+        let mut batch =
+            build(&[(1, None, vec![1; 10])], Codec::None, &RecordHeaders::default()).into_buffer();
         put(&mut batch, COUNT_AT, i32::MAX.to_be_bytes());
         assert!(matches!(Batch::parse(&batch), Err(BatchError::Count { .. })));
         put(&mut batch, LAST_OFFSET_DELTA_AT, (i32::MAX - 1).to_be_bytes());
         let mut scratch = Vec::new();
-        let read: Vec<_> = Batch::parse(&batch).unwrap().records(&mut scratch, 1000).unwrap().collect();
+        let read: Vec<_> = Batch::parse(&batch)
+            .unwrap()
+            .records(&mut scratch, 1000)
+            .unwrap()
+            .collect();
         assert_eq!(read.len(), 2, "one record, then the damage");
         assert_eq!(read[1], Err(BatchError::Record { index: 1 }));
     }

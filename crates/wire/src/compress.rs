@@ -59,7 +59,9 @@ impl Codec {
 
     /// The codec of that `compression.type`.
     pub fn from_name(name: &str) -> Option<Codec> {
-        [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd].into_iter().find(|codec| codec.name() == name)
+        [Codec::None, Codec::Gzip, Codec::Snappy, Codec::Lz4, Codec::Zstd]
+            .into_iter()
+            .find(|codec| codec.name() == name)
     }
 }
 
@@ -114,7 +116,10 @@ pub struct Compressor {
 
 impl fmt::Debug for Compressor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Compressor").field("codec", &self.codec).field("level", &self.level).finish_non_exhaustive()
+        f.debug_struct("Compressor")
+            .field("codec", &self.codec)
+            .field("level", &self.level)
+            .finish_non_exhaustive()
     }
 }
 
@@ -128,12 +133,17 @@ impl Compressor {
             _ => 6,
         });
         let zstd = match codec {
-            Codec::Zstd => {
-                Some(zstd::bulk::Compressor::new(level).map_err(|source| CodecError::Encoder { codec, source })?)
-            }
+            Codec::Zstd => Some(
+                zstd::bulk::Compressor::new(level).map_err(|source| CodecError::Encoder { codec, source })?,
+            ),
             _ => None,
         };
-        Ok(Compressor { codec, level, zstd, snappy: snap::raw::Encoder::new() })
+        Ok(Compressor {
+            codec,
+            level,
+            zstd,
+            snappy: snap::raw::Encoder::new(),
+        })
     }
 
     /// The codec that this one writes.
@@ -180,7 +190,9 @@ impl Compressor {
                 let zstd = self.zstd.as_mut().expect("made with the compressor");
                 let start = out.len();
                 out.resize(start + zstd::zstd_safe::compress_bound(input.len()), 0);
-                let written = zstd.compress_to_buffer(input, &mut out[start..]).map_err(encoder)?;
+                let written = zstd
+                    .compress_to_buffer(input, &mut out[start..])
+                    .map_err(encoder)?;
                 out.truncate(start + written);
             }
         }
@@ -194,7 +206,12 @@ impl Compressor {
 ///
 /// [`CodecError::Damaged`] when the bytes are not what the codec writes, [`CodecError::TooLarge`] when they decode to
 /// more than the limit. `out` may then hold a part.
-pub fn decompress(codec: Codec, input: &[u8], out: &mut Vec<u8>, limit_bytes: usize) -> Result<(), CodecError> {
+pub fn decompress(
+    codec: Codec,
+    input: &[u8],
+    out: &mut Vec<u8>,
+    limit_bytes: usize,
+) -> Result<(), CodecError> {
     match codec {
         Codec::None => {
             if input.len() > limit_bytes {
@@ -203,7 +220,12 @@ pub fn decompress(codec: Codec, input: &[u8], out: &mut Vec<u8>, limit_bytes: us
             out.extend_from_slice(input);
             Ok(())
         }
-        Codec::Gzip => read_bounded(codec, flate2::bufread::MultiGzDecoder::new(input), out, limit_bytes),
+        Codec::Gzip => read_bounded(
+            codec,
+            flate2::bufread::MultiGzDecoder::new(input),
+            out,
+            limit_bytes,
+        ),
         Codec::Zstd => {
             let decoder = zstd::stream::read::Decoder::with_buffer(input)
                 .map_err(|source| CodecError::Damaged { codec, source })?;
@@ -214,11 +236,12 @@ pub fn decompress(codec: Codec, input: &[u8], out: &mut Vec<u8>, limit_bytes: us
             let end = out.len().saturating_add(limit_bytes);
             while !rest.is_empty() {
                 let room = end - out.len();
-                read_bounded(codec, lz4_flex::frame::FrameDecoder::new(&mut rest), out, room)
-                    .map_err(|error| match error {
+                read_bounded(codec, lz4_flex::frame::FrameDecoder::new(&mut rest), out, room).map_err(
+                    |error| match error {
                         CodecError::TooLarge { .. } => CodecError::TooLarge { codec, limit_bytes },
                         other => other,
-                    })?;
+                    },
+                )?;
             }
             Ok(())
         }
@@ -226,9 +249,16 @@ pub fn decompress(codec: Codec, input: &[u8], out: &mut Vec<u8>, limit_bytes: us
     }
 }
 
-fn read_bounded(codec: Codec, from: impl Read, out: &mut Vec<u8>, limit_bytes: usize) -> Result<(), CodecError> {
+fn read_bounded(
+    codec: Codec,
+    from: impl Read,
+    out: &mut Vec<u8>,
+    limit_bytes: usize,
+) -> Result<(), CodecError> {
     let start = out.len();
-    from.take(limit_bytes as u64 + 1).read_to_end(out).map_err(|source| CodecError::Damaged { codec, source })?;
+    from.take(limit_bytes as u64 + 1)
+        .read_to_end(out)
+        .map_err(|source| CodecError::Damaged { codec, source })?;
     if out.len() - start > limit_bytes {
         return Err(CodecError::TooLarge { codec, limit_bytes });
     }
@@ -237,12 +267,17 @@ fn read_bounded(codec: Codec, from: impl Read, out: &mut Vec<u8>, limit_bytes: u
 
 fn decompress_snappy(input: &[u8], out: &mut Vec<u8>, limit_bytes: usize) -> Result<(), CodecError> {
     let codec = Codec::Snappy;
-    let damaged = |what: &'static str| CodecError::Damaged { codec, source: io::Error::new(io::ErrorKind::InvalidData, what) };
+    let damaged = |what: &'static str| CodecError::Damaged {
+        codec,
+        source: io::Error::new(io::ErrorKind::InvalidData, what),
+    };
     let end = out.len().saturating_add(limit_bytes);
     let mut decoder = snap::raw::Decoder::new();
     let mut block = |bytes: &[u8], out: &mut Vec<u8>| {
-        let len = snap::raw::decompress_len(bytes)
-            .map_err(|error| CodecError::Damaged { codec, source: io::Error::other(error) })?;
+        let len = snap::raw::decompress_len(bytes).map_err(|error| CodecError::Damaged {
+            codec,
+            source: io::Error::other(error),
+        })?;
         if len > end - out.len() {
             return Err(CodecError::TooLarge { codec, limit_bytes });
         }
@@ -254,7 +289,10 @@ fn decompress_snappy(input: &[u8], out: &mut Vec<u8>, limit_bytes: usize) -> Res
         out.resize(start + len, 0);
         decoder
             .decompress(bytes, &mut out[start..])
-            .map_err(|error| CodecError::Damaged { codec, source: io::Error::other(error) })?;
+            .map_err(|error| CodecError::Damaged {
+                codec,
+                source: io::Error::other(error),
+            })?;
         Ok(())
     };
     if !input.starts_with(&XERIAL_MAGIC) {
@@ -264,10 +302,14 @@ fn decompress_snappy(input: &[u8], out: &mut Vec<u8>, limit_bytes: usize) -> Res
     while !rest.is_empty() {
         // Streams may be concatenated: each brings its own header.
         if rest.starts_with(&XERIAL_MAGIC) {
-            rest = rest.get(XERIAL_HEADER_LEN..).ok_or_else(|| damaged("stream header is cut"))?;
+            rest = rest
+                .get(XERIAL_HEADER_LEN..)
+                .ok_or_else(|| damaged("stream header is cut"))?;
             continue;
         }
-        let (len, after) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("block length is cut"))?;
+        let (len, after) = rest
+            .split_first_chunk::<4>()
+            .ok_or_else(|| damaged("block length is cut"))?;
         let len = u32::from_be_bytes(*len) as usize;
         let bytes = after.get(..len).ok_or_else(|| damaged("block is cut"))?;
         block(bytes, out)?;
@@ -285,7 +327,10 @@ mod tests {
 
     fn packed(codec: Codec, input: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        Compressor::new(codec, None).unwrap().compress(input, &mut out).unwrap();
+        Compressor::new(codec, None)
+            .unwrap()
+            .compress(input, &mut out)
+            .unwrap();
         out
     }
 
@@ -323,21 +368,33 @@ mod tests {
     fn a_bomb_stops_at_the_limit() {
         for codec in ALL {
             let bomb = packed(codec, &vec![0; 10 << 20]);
-            assert!(matches!(unpacked(codec, &bomb, 1 << 20), Err(CodecError::TooLarge { .. })), "{codec}");
+            assert!(
+                matches!(unpacked(codec, &bomb, 1 << 20), Err(CodecError::TooLarge { .. })),
+                "{codec}"
+            );
         }
     }
 
     #[test]
     fn a_bare_snappy_block_is_read() {
-        let raw = snap::raw::Encoder::new().compress_vec(b"plain and raw, as librdkafka writes it").unwrap();
-        assert_eq!(unpacked(Codec::Snappy, &raw, 100).unwrap(), b"plain and raw, as librdkafka writes it");
+        let raw = snap::raw::Encoder::new()
+            .compress_vec(b"plain and raw, as librdkafka writes it")
+            .unwrap();
+        assert_eq!(
+            unpacked(Codec::Snappy, &raw, 100).unwrap(),
+            b"plain and raw, as librdkafka writes it"
+        );
     }
 
     #[test]
     fn lz4_blocks_are_independent_and_of_64_kib() {
         let frame = packed(Codec::Lz4, &[7; 100_000]);
         assert_eq!(&frame[..4], &[0x04, 0x22, 0x4d, 0x18]);
-        assert_eq!(frame[4] & 0b1110_0000, 0b0110_0000, "version 1, independent blocks");
+        assert_eq!(
+            frame[4] & 0b1110_0000,
+            0b0110_0000,
+            "version 1, independent blocks"
+        );
         assert_eq!(frame[5] >> 4, 4, "blocks of 64 KiB");
     }
 }

@@ -36,7 +36,9 @@ fn rate_was_reached(result: &RunResult) -> bool {
     let totals = result.measured().and_then(|phase| phase.totals.as_ref());
     totals.is_some_and(|totals| {
         let done = totals.acknowledged_count.or(totals.written_count).unwrap_or(0);
-        totals.due_count.is_some_and(|due| due > 0 && done as f64 >= due as f64 * 0.995)
+        totals
+            .due_count
+            .is_some_and(|due| due > 0 && done as f64 >= due as f64 * 0.995)
     })
 }
 
