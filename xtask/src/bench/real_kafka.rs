@@ -1,7 +1,8 @@
 //! plimsoll beside Kafka's own tools and librdkafka's, on real Apache Kafka.
 //!
 //! Each tool runs twice in a round, with N and with 4 N records. The longer run gives its rate; the slope between both gives
-//! CPU per record, so that the start of a process, which takes a JVM a second, is in no tool's figure.
+//! CPU per record, so that the start of a process, which takes a JVM a second, is in no tool's figure. N is each tool's own,
+//! such that its runs take about the same time: a fast tool's would otherwise end before they have filled its buffer twice.
 
 use std::fmt;
 use std::time::Duration;
@@ -226,8 +227,8 @@ impl Case {
         )
     }
 
-    /// Records of the shorter run, so that the longer one, of four times as many, takes a tool of this rate twice the time
-    /// that a measurement is to take.
+    /// Records of the shorter run of a tool with this rate, so that the longer one, of four times as many, takes about twice
+    /// the time that a measurement is to take.
     fn records(&self, records_per_second: f64, seconds: u32) -> u64 {
         let at_most = LONG_RUN_BYTES / 4 / (self.record_bytes * u64::from(self.replication_factor));
         ((records_per_second * f64::from(seconds) / 2.0) as u64).clamp(1_000, at_most)
@@ -318,7 +319,7 @@ impl OnCluster<'_> {
         let bench = self.bench;
         let cut_short = bench.rounds(|round| {
             for ((case, records), rows) in CASES.iter().zip(&records).zip(&mut produced) {
-                self.produce(case, *records, round, rows)?;
+                self.produce(case, records, round, rows)?;
             }
             self.consume(held, round, &mut consumed)?;
             self.start(round, &mut started)
@@ -372,23 +373,21 @@ impl OnCluster<'_> {
         }
     }
 
-    /// Lets each tool produce a little, and returns how many records the shorter run of a measurement takes.
-    fn warm_up(&mut self, case: &Case) -> Result<u64> {
+    /// Lets each tool produce a little, and returns how many records the shorter run of its measurements takes. A tool that
+    /// fails here is left out of this case.
+    fn warm_up(&mut self, case: &Case) -> Result<Vec<(Tool, u64)>> {
         let topic = "bench-warm-up";
-        let mut records_per_second = None;
+        let mut records = Vec::new();
         self.create(topic, case.replication_factor)?;
         for tool in self.tools() {
             let outcome = self.produce_once(tool, case, topic, case.warm_up_records);
             let measured = self.of_peer(tool, &case.name(), outcome)?;
-            let rate = measured.and_then(|measured| measured.records_per_second);
-            // The Java tool is the slowest of all; where it fails, plimsoll's rate says what there is to be done.
-            if tool != Tool::Librdkafka {
-                records_per_second = rate.or(records_per_second);
+            if let Some(rate) = measured.and_then(|measured| measured.records_per_second) {
+                records.push((tool, case.records(rate, self.bench.seconds)));
             }
         }
         self.delete(topic)?;
-        let rate = records_per_second.context("no tool tells a rate")?;
-        Ok(case.records(rate, self.bench.seconds))
+        Ok(records)
     }
 
     fn create(&self, topic: &str, replication_factor: u32) -> Result<()> {
@@ -401,10 +400,10 @@ impl OnCluster<'_> {
         self.with_plimsoll(|plimsoll, bootstrap| plimsoll.delete_topic(bootstrap, topic))
     }
 
-    fn produce(&mut self, case: &Case, records: u64, round: u32, rows: &mut [Row]) -> Result<()> {
+    fn produce(&mut self, case: &Case, records: &[(Tool, u64)], round: u32, rows: &mut [Row]) -> Result<()> {
         let topic = format!("bench-produce-{round}");
         self.create(&topic, case.replication_factor)?;
-        for tool in in_turn(&self.tools(), round) {
+        for (tool, records) in in_turn(records, round) {
             let outcome = pair(records, |count| self.produce_once(tool, case, &topic, count));
             if let Some(pair) = self.of_peer(tool, &case.name(), outcome)? {
                 tell(&case.name(), tool, &pair);
@@ -718,7 +717,7 @@ fn pair(records: u64, mut run: impl FnMut(u64) -> Result<Measured>) -> Result<Pa
 }
 
 /// The tools in an order that changes from round to round, so that none always has the brokers as another left them.
-fn in_turn(tools: &[Tool], round: u32) -> Vec<Tool> {
+fn in_turn<T: Clone>(tools: &[T], round: u32) -> Vec<T> {
     let mut tools = tools.to_vec();
     let first = round as usize % tools.len().max(1);
     tools.rotate_left(first);
@@ -788,7 +787,7 @@ mod tests {
             .map(|round| in_turn(&TOOLS, round)[0].to_string())
             .collect();
         assert_eq!(first, ["plimsoll", "Kafka's own", "librdkafka"]);
-        assert!(in_turn(&[], 2).is_empty());
+        assert!(in_turn::<Tool>(&[], 2).is_empty());
     }
 
     #[test]
