@@ -206,14 +206,10 @@ fn acks_0_says_what_was_written_and_nothing_of_latency() {
         .unwrap()
         .result;
     let totals = &result.whole_run;
-    assert_eq!(
-        (
-            totals.acknowledged_count,
-            totals.written_count,
-            totals.confirmed_count
-        ),
-        (None, Some(10_000), Some(10_000))
-    );
+    let sent = Some(totals.sent_count);
+    assert!(sent > Some(9_000));
+    assert_eq!((totals.acknowledged_count, totals.written_count), (None, sent));
+    assert_eq!(totals.confirmed_count, sent);
     let measured = result.measured().unwrap();
     assert!(measured.latency(Metric::Response).is_none() && measured.latency(Metric::Service).is_none());
 }
