@@ -68,7 +68,8 @@ impl Producing {
         for property in [
             format!("batch.size={}", self.batch_bytes),
             format!("acks={}", self.acks.value()),
-            format!("enable.idempotence={}", self.acks.is_idempotent()),
+            // It needs acks=all, and is the default with it.
+            format!("enable.idempotence={}", self.acks == Acks::All),
             format!("max.request.size={MAX_REQUEST_BYTES}"),
         ] {
             arguments.extend(["-X".to_owned(), property]);

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::ONE_PROGRAM;
 use super::child;
-use super::real_kafka::{Acks, Consuming, Measured, Producing};
+use super::real_kafka::{Consuming, Measured, Producing};
 use crate::workspace::Workspace;
 
 /// The program, and the version of librdkafka in it.
@@ -105,7 +105,7 @@ fn properties(producing: &Producing<'_>) -> Vec<(&'static str, String)> {
             "max.request.size" => Some(("message.max.bytes", value)),
             // Without idempotence its own default stays, which is no bound: it sends a batch a request, and would be held
             // back by a bound that does not hold back those who send several.
-            "max.in.flight.requests.per.connection" if producing.acks == Acks::One => None,
+            "max.in.flight.requests.per.connection" if !producing.idempotent => None,
             _ => Some((name, value)),
         })
         .collect();

@@ -54,11 +54,6 @@ impl Acks {
             Self::All => "all",
         }
     }
-
-    /// Idempotence needs acks=all, and is the default with it.
-    pub fn is_idempotent(self) -> bool {
-        self == Self::All
-    }
 }
 
 /// A size as cases are named: `100 B`, `16 KiB`, `1 MiB`.
@@ -78,6 +73,8 @@ pub struct Producing<'a> {
     pub record_bytes: u64,
     pub batch_bytes: u64,
     pub acks: Acks,
+    /// It needs acks=all.
+    pub idempotent: bool,
 }
 
 impl Producing<'_> {
@@ -85,7 +82,7 @@ impl Producing<'_> {
     pub fn properties(&self) -> [(&'static str, String); 7] {
         [
             ("acks", self.acks.value().to_owned()),
-            ("enable.idempotence", self.acks.is_idempotent().to_string()),
+            ("enable.idempotence", self.idempotent.to_string()),
             ("batch.size", self.batch_bytes.to_string()),
             ("linger.ms", LINGER_MS.to_string()),
             ("buffer.memory", BUFFER_MEMORY_BYTES.to_string()),
@@ -180,16 +177,18 @@ struct Case {
     record_bytes: u64,
     batch_bytes: u64,
     acks: Acks,
+    idempotent: bool,
     replication_factor: u32,
     /// Records of the first runs, which warm the brokers up and say how many a measurement takes.
     warm_up_records: u64,
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case {
         record_bytes: 100,
         batch_bytes: 16 << 10,
         acks: Acks::One,
+        idempotent: false,
         replication_factor: 1,
         warm_up_records: 500_000,
     },
@@ -197,6 +196,7 @@ const CASES: [Case; 4] = [
         record_bytes: 100,
         batch_bytes: 256 << 10,
         acks: Acks::One,
+        idempotent: false,
         replication_factor: 1,
         warm_up_records: 1_000_000,
     },
@@ -204,6 +204,15 @@ const CASES: [Case; 4] = [
         record_bytes: 512,
         batch_bytes: 16 << 10,
         acks: Acks::All,
+        idempotent: true,
+        replication_factor: 3,
+        warm_up_records: 100_000,
+    },
+    Case {
+        record_bytes: 512,
+        batch_bytes: 16 << 10,
+        acks: Acks::All,
+        idempotent: false,
         replication_factor: 3,
         warm_up_records: 100_000,
     },
@@ -211,6 +220,7 @@ const CASES: [Case; 4] = [
         record_bytes: 1024,
         batch_bytes: 256 << 10,
         acks: Acks::One,
+        idempotent: false,
         replication_factor: 1,
         warm_up_records: 200_000,
     },
@@ -219,11 +229,12 @@ const CASES: [Case; 4] = [
 impl Case {
     fn name(&self) -> String {
         format!(
-            "{} · batch {} · acks {} · RF {}",
+            "{} · batch {} · RF {} · acks {}{}",
             bytes(self.record_bytes),
             bytes(self.batch_bytes),
+            self.replication_factor,
             self.acks.value(),
-            self.replication_factor
+            if self.idempotent { ", idempotent" } else { "" }
         )
     }
 
@@ -421,6 +432,7 @@ impl OnCluster<'_> {
             record_bytes: case.record_bytes,
             batch_bytes: case.batch_bytes,
             acks: case.acks,
+            idempotent: case.idempotent,
         };
         self.produce_with(tool, &producing)
     }
@@ -464,6 +476,7 @@ impl OnCluster<'_> {
             record_bytes: CONSUMED_RECORD_BYTES,
             batch_bytes: 16 << 10,
             acks: Acks::One,
+            idempotent: false,
         };
         self.produce_with(Tool::Plimsoll, &producing).map(drop)
     }
@@ -518,6 +531,7 @@ impl OnCluster<'_> {
                     record_bytes: 100,
                     batch_bytes: 16 << 10,
                     acks: Acks::One,
+                    idempotent: false,
                 };
                 let outcome = match tool {
                     Tool::Plimsoll => self.start_plimsoll(&producing),
@@ -555,7 +569,7 @@ impl OnCluster<'_> {
                     bytes(BUFFER_MEMORY_BYTES)
                 ),
                 format!(
-                    "max.request.size {}, {MAX_IN_FLIGHT} in flight (librdkafka with acks 1: unbounded); idempotent with acks all alone",
+                    "max.request.size {}, {MAX_IN_FLIGHT} in flight (librdkafka, where not idempotent: unbounded, its default)",
                     bytes(MAX_REQUEST_BYTES)
                 ),
                 "records/s: the tool's own figure of its longer run; by slope: between runs of N and 4 N records".to_owned(),
@@ -792,7 +806,7 @@ mod tests {
 
     #[test]
     fn the_longer_run_takes_twice_the_time_and_bounded_space() {
-        let case = &CASES[3];
+        let case = &CASES[4];
         assert_eq!(case.records(100_000.0, 5), 250_000);
         assert_eq!(4 * case.records(1e9, 60) * case.record_bytes, LONG_RUN_BYTES);
         assert_eq!(case.records(0.0, 1), 1_000);
