@@ -526,6 +526,13 @@ impl<T: BatchTag> Producer<T> {
         }
     }
 
+    /// Whether records are being gathered for that partition.
+    pub fn is_gathering(&self, partition: usize) -> bool {
+        self.partitions
+            .get(partition)
+            .is_some_and(|state| state.open.is_some())
+    }
+
     /// Sends all that is waiting without regard to linger, until [`Producer::is_idle`].
     pub fn flush(&mut self) {
         self.flushing = true;

@@ -960,8 +960,7 @@ impl Run {
                 self.gathered.warnings.push(Warning {
                     code: "not-consumed".to_owned(),
                     text: format!(
-                        "the consumers had not read up to the end when the drain time-out of {:.0} s was over; what they had not \
-                         read counts as lost below",
+                        "the consumers had not read up to the end when the drain time-out of {:.0} s was over",
                         shared.drain_limit_ns() as f64 / 1e9
                     ),
                 });

@@ -995,7 +995,9 @@ fn append_unkeyed(
     now_ns: u64,
 ) -> Result<u64, CannotAppend> {
     let partition = match &mut unit.weighted {
-        Some(weighted) => weighted.current,
+        // The partition that is furthest behind its weight gets the next batch.
+        Some(weighted) if unit.producer.is_gathering(weighted.current) => weighted.current,
+        Some(weighted) => weighted.choose(),
         None => unit
             .producer
             .sticky_partition(now_ns)
@@ -1017,13 +1019,9 @@ fn append_unkeyed(
     }
     open.tag.add(first, count as u32, now_ns);
     let bytes = open.len_bytes() - before;
-    let full = !open.has_room(bound);
     unit.producer.appended(partition, bytes, bound, now_ns);
     if let Some(weighted) = &mut unit.weighted {
         weighted.sent[partition] += count;
-        if full {
-            weighted.choose();
-        }
     }
     Ok(count)
 }

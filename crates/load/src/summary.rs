@@ -5,6 +5,7 @@ use crate::host;
 use crate::plan::LoadPlan;
 use crate::recorder::{LATE_NS, METRICS, PhaseSheet};
 use crate::shared::Shared;
+use crate::verify::GroupBook;
 use client::clock::RunClock;
 use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
@@ -338,6 +339,7 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         sum.redelivered_count += found.redelivered;
         sum.corrupt_count += found.corrupt;
         sum.foreign_count += found.foreign;
+        let mut missing = 0;
         // The producers of a topic come round with the number of topics.
         let topics = gathered.prepared.names.len();
         for end in gathered
@@ -345,11 +347,29 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
             .iter()
             .filter(|end| book.topics.contains(&(end.index as usize % topics)))
         {
-            sum.lost_count += book.missing(end.index, &end.acknowledged);
+            missing += book.missing(end.index, &end.acknowledged);
         }
+        // What lies behind the group's last position was not read; only what it passed by is lost.
+        let unread = unread(gathered, book);
+        sum.lost_count += missing.saturating_sub(unread.unwrap_or(0));
+        sum.unread_count = unread.map(|unread| sum.unread_count.unwrap_or(0) + unread.min(missing));
     }
     debug_assert!(plan.workload.consumes());
     Some(sum)
+}
+
+/// Offsets at the ends of a group's partitions that it had not read at the end.
+fn unread(gathered: &Gathered, book: &GroupBook) -> Option<u64> {
+    let ends = gathered.confirmed.last()?.as_ref()?;
+    let places = &gathered.shared.topic_places;
+    let of_topic = |topic: usize| {
+        (places[topic]..places[topic + 1])
+            .map(|place| {
+                (ends.offsets.get(place).copied().unwrap_or(0) - book.next_offset(place)).max(0) as u64
+            })
+            .sum::<u64>()
+    };
+    Some(book.topics.iter().map(|&topic| of_topic(topic)).sum())
 }
 
 fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<Partition> {

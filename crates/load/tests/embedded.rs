@@ -339,3 +339,58 @@ fn a_rate_that_cannot_be_reached_ends_on_time_with_all_accounted_for() {
     assert!(response.censored_count.unwrap() >= totals.unsent_count.unwrap());
     assert_eq!(result.verdict.unwrap().sustained, Some(false));
 }
+
+#[test]
+fn weights_of_topics_and_partitions_are_kept() {
+    let brokers = brokers();
+    let keys = [
+        "topics=2",
+        "topicWeights=[3, 1]",
+        "partitionsPerTopic=4",
+        "partitionWeights=[4, 3, 2, 1]",
+        "messageSize=100",
+        "producerRate=8000",
+        "subscriptionsPerTopic=0",
+        "warmupDuration=0s",
+        "testDuration=2s",
+    ];
+    let result = run(plan(&brokers.bootstrap(), &keys, &[])).unwrap().result;
+    let all = result.whole_run.acknowledged_count.unwrap() as f64;
+    for (place, partition) in result.partitions.iter().enumerate() {
+        let share = [0.75, 0.25][place / 4] * [0.4, 0.3, 0.2, 0.1][place % 4];
+        let found = partition.acknowledged_count as f64 / all;
+        assert!(
+            (found / share - 1.0).abs() < 0.15,
+            "partition {place}: {found} of {share}"
+        );
+    }
+}
+
+#[test]
+fn what_a_slow_consumer_had_no_time_for_is_not_read_rather_than_lost() {
+    let brokers = brokers();
+    let keys = [
+        "consumerRate=500",
+        "messageSize=100",
+        "producerRate=2000",
+        "warmupDuration=0s",
+        "testDuration=2s",
+    ];
+    let mut plan = plan(&brokers.bootstrap(), &keys, &[]);
+    plan.drain_timeout = Duration::from_secs(1);
+    let result = run(plan).unwrap().result;
+    let found = result.whole_run.verification.unwrap();
+    assert_eq!(found.lost_count, 0, "{found:?}");
+    let unread = found.unread_count.unwrap();
+    assert!(unread > 500, "{found:?}");
+    assert_eq!(
+        unread + result.whole_run.consumed[0].records_count,
+        result.whole_run.acknowledged_count.unwrap()
+    );
+    assert!(
+        result
+            .warnings
+            .iter()
+            .any(|warning| warning.code == "not-consumed")
+    );
+}

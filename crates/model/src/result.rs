@@ -459,8 +459,11 @@ pub struct Consumed {
 pub struct Verification {
     /// Records that were held against what was sent.
     pub checked_count: u64,
-    /// Records acknowledged that a group did not get.
+    /// Records acknowledged that a group did not get, though it read what lies behind them.
     pub lost_count: u64,
+    /// Records at the end of the log that a group had not read when the drain time-out was over: not lost, only not read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unread_count: Option<u64>,
     /// Records that stand in the log more than once.
     pub duplicated_count: u64,
     /// Records that a group got again at an offset it already had, as after a rebalance. No fault of the log.

@@ -50,6 +50,7 @@ fn totals(seconds: u64, failures: u64, group: &str) -> Totals {
         verification: Some(Verification {
             checked_count: acknowledged,
             lost_count: 0,
+            unread_count: Some(0),
             duplicated_count: 0,
             redelivered_count: 0,
             reordered_count: 0,

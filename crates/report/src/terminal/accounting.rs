@@ -66,6 +66,13 @@ impl Table<'_> {
             move |totals: &Totals| totals.verification.as_ref().map(pick)
         };
         self.row("lost", verification(|found| found.lost_count));
+        if self
+            .whole_run
+            .verification
+            .is_some_and(|found| found.unread_count.is_some_and(|count| count > 0))
+        {
+            self.row("not read in time", |totals| totals.verification?.unread_count);
+        }
         self.row("duplicated", verification(|found| found.duplicated_count));
         self.row("reordered", verification(|found| found.reordered_count));
         self.row("corrupt", verification(|found| found.corrupt_count));
