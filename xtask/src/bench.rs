@@ -154,7 +154,9 @@ fn measure(workspace: &Workspace, arguments: &Arguments, start: Instant) -> Resu
         seconds: arguments.seconds,
         deadline: start + Duration::from_secs(60 * u64::from(arguments.at_most)),
     };
-    println!("{version}; medians over rounds; spread: largest less smallest over the median, of the first column");
+    println!(
+        "{version}; medians over rounds; spread: largest less smallest over the median, of the first column"
+    );
     type Measure = fn(&Bench<'_>) -> Result<Findings>;
     let parts: [(Part, Measure); 2] = [
         (Part::Embedded, embedded::measure),
