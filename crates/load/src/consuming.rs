@@ -325,6 +325,7 @@ impl Thread<'_> {
                         to,
                         at_ns,
                     } => {
+                        self.books[unit.part.group].passed_by(u64::try_from(to - from).unwrap_or(0));
                         let label = format!(
                             "group {group} was at offset {from}, which the log no longer has, and goes on at {to}; retention removed \
                              what lies between"

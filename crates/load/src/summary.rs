@@ -126,6 +126,19 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
                 ),
             });
     }
+    if let Some(expired) = whole_run
+        .verification
+        .and_then(|found| found.expired_count)
+        .filter(|&count| count > 0)
+    {
+        warnings.push(Warning {
+            code: "retention-overtook".to_owned(),
+            text: format!(
+                "retention removed {expired} records before their consumers came to read them: consumers were slower than \
+                 producers for longer than the log is kept"
+            ),
+        });
+    }
     let status = match (&gathered.failure, gathered.interrupted) {
         (Some(why), _) => Status {
             state: State::Failed,
@@ -351,8 +364,11 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         }
         // What lies behind the group's last position was not read; only what it passed by is lost.
         let unread = unread(gathered, book);
-        sum.lost_count += missing.saturating_sub(unread.unwrap_or(0));
-        sum.unread_count = unread.map(|unread| sum.unread_count.unwrap_or(0) + unread.min(missing));
+        // What retention took before the group came to it is told apart too.
+        let expired = book.expired().min(missing);
+        sum.expired_count = Some(sum.expired_count.unwrap_or(0) + expired);
+        sum.lost_count += (missing - expired).saturating_sub(unread.unwrap_or(0));
+        sum.unread_count = unread.map(|unread| sum.unread_count.unwrap_or(0) + unread.min(missing - expired));
     }
     debug_assert!(plan.workload.consumes());
     Some(sum)

@@ -37,6 +37,7 @@ pub struct GroupBook {
     reordered: AtomicU64,
     duplicated: AtomicU64,
     redelivered: AtomicU64,
+    expired: AtomicU64,
     corrupt: AtomicU64,
     foreign: AtomicU64,
 }
@@ -82,6 +83,7 @@ impl GroupBook {
             reordered: AtomicU64::new(0),
             duplicated: AtomicU64::new(0),
             redelivered: AtomicU64::new(0),
+            expired: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             foreign: AtomicU64::new(0),
         }
@@ -95,6 +97,16 @@ impl GroupBook {
     /// The group starts reading that partition there, so what is below is not awaited.
     pub fn starts_at(&self, place: usize, offset: i64) {
         self.next_offsets[place].fetch_max(offset, Ordering::AcqRel);
+    }
+
+    /// The log no longer had so many offsets when the group came to them.
+    pub fn passed_by(&self, offsets: u64) {
+        self.expired.fetch_add(offsets, Ordering::Relaxed);
+    }
+
+    /// Offsets that the log no longer had when the group came to them.
+    pub fn expired(&self) -> u64 {
+        self.expired.load(Ordering::Relaxed)
     }
 
     /// Of the records acknowledged to a producer, how many this group never was given.

@@ -464,6 +464,9 @@ pub struct Verification {
     /// Records at the end of the log that a group had not read when the drain time-out was over: not lost, only not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_count: Option<u64>,
+    /// Records that retention had removed from the log before a group came to read them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expired_count: Option<u64>,
     /// Records that stand in the log more than once.
     pub duplicated_count: u64,
     /// Records that a group got again at an offset it already had, as after a rebalance. No fault of the log.

@@ -51,6 +51,7 @@ fn totals(seconds: u64, failures: u64, group: &str) -> Totals {
             checked_count: acknowledged,
             lost_count: 0,
             unread_count: Some(0),
+            expired_count: Some(0),
             duplicated_count: 0,
             redelivered_count: 0,
             reordered_count: 0,

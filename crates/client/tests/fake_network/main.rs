@@ -1,6 +1,7 @@
-//! The state machines of group and consumer on a network and a clock that exist only here: each request that they send is
+//! The state machines of group, consumer and producer on a network and a clock that exist only here: each request that they send is
 //! looked at, and each answer is made up.
 
 mod consumer;
 mod group;
 mod network;
+mod producer;

@@ -3,7 +3,8 @@
 use client::consumer::Consumer;
 use client::group::Group;
 use client::net::{ConnId, Frame, NetAction, NetEvent, Outgoing};
-use model::client_config::{ClientProperties, ConsumerConfig};
+use client::producer::{BatchTag, Producer};
+use model::client_config::{ClientProperties, ConsumerConfig, ProducerConfig};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::codec::{Message, Request};
 use wire::header;
@@ -53,6 +54,20 @@ impl Subject for Consumer {
     }
 }
 
+impl<T: BatchTag> Subject for Producer<T> {
+    fn actions(&mut self) -> &mut Vec<NetAction> {
+        Producer::actions(self)
+    }
+
+    fn on_net(&mut self, conn: ConnId, event: NetEvent, now_ns: u64) {
+        Producer::on_net(self, conn, event, now_ns, &mut Vec::new());
+    }
+
+    fn tick(&mut self, now_ns: u64) {
+        Producer::tick(self, now_ns, &mut Vec::new());
+    }
+}
+
 /// A request that waits for the test's answer.
 #[derive(Debug, Clone)]
 pub struct Asked {
@@ -75,6 +90,11 @@ impl Asked {
     pub fn message<M: Message>(&self) -> M {
         header::decode_request_body(self.version, &mut wire::Reader::new(&self.body))
             .expect("a whole request")
+    }
+
+    /// The bytes behind the request's header.
+    pub fn body(&self) -> &[u8] {
+        &self.body
     }
 
     /// Its number.
@@ -220,7 +240,12 @@ impl Network {
                 at_ns: self.now_ns,
             },
         ));
-        let frame = &request.head[4..];
+        let bodies: Vec<&[u8]> = request.bodies.iter().map(|body| body.bytes()).collect();
+        let whole: Vec<u8> = wire::cuts::pieces(&request.head, &request.cuts, bodies)
+            .flatten()
+            .copied()
+            .collect();
+        let frame = &whole[4..];
         let (head, reader) = header::decode_request_header(frame).expect("a request");
         let (key, version, correlation) = (head.api_key, head.api_version, head.correlation_id);
         let body = reader.rest().to_vec();
@@ -370,10 +395,19 @@ impl Network {
 
 /// The settings of a consumer whose bootstrap server is broker 1.
 pub fn config(properties: &[&str]) -> ConsumerConfig {
+    given(properties).consumer().expect("valid properties").config
+}
+
+/// The settings of a producer whose bootstrap server is broker 1.
+pub fn producer_config(properties: &[&str]) -> ProducerConfig {
+    given(properties).producer().expect("valid properties").config
+}
+
+fn given(properties: &[&str]) -> ClientProperties {
     let mut given = ClientProperties::default();
     let bootstrap = format!("bootstrap.servers=broker:{}", FIRST_PORT + 1);
     for property in std::iter::once(bootstrap.as_str()).chain(properties.iter().copied()) {
         given.assign(property, "-X").expect("an assignment");
     }
-    given.consumer().expect("valid properties").config
+    given
 }

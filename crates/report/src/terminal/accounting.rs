@@ -73,6 +73,15 @@ impl Table<'_> {
         {
             self.row("not read in time", |totals| totals.verification?.unread_count);
         }
+        if self
+            .whole_run
+            .verification
+            .is_some_and(|found| found.expired_count.is_some_and(|count| count > 0))
+        {
+            self.row("gone before they were read", |totals| {
+                totals.verification?.expired_count
+            });
+        }
         self.row("duplicated", verification(|found| found.duplicated_count));
         self.row("reordered", verification(|found| found.reordered_count));
         self.row("corrupt", verification(|found| found.corrupt_count));
