@@ -201,6 +201,12 @@ pub enum NetEvent {
     Closed(CloseReason),
 }
 
+/// What the system said, without its number.
+fn words(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// A byte stream to a broker that does not block. Plain TCP is one; an encrypted stream would be another.
 pub trait Transport: Send {
     /// What the poll loop watches.
@@ -425,9 +431,7 @@ impl Net {
             None => {
                 let found: Vec<SocketAddr> = (address.host.as_str(), address.port)
                     .to_socket_addrs()
-                    .map_err(|error| CloseReason::Unresolved {
-                        error: error.to_string(),
-                    })?
+                    .map_err(|error| CloseReason::Unresolved { error: words(&error) })?
                     .collect();
                 self.resolved.entry(address.clone()).or_insert(found)
             }
@@ -437,9 +441,7 @@ impl Net {
                 error: "no addresses".to_owned(),
             });
         };
-        let refused = |error: io::Error| CloseReason::Refused {
-            error: error.to_string(),
-        };
+        let refused = |error: io::Error| CloseReason::Refused { error: words(&error) };
         let stream = open_socket(target, options).map_err(refused)?;
         let mut transport = PlainTransport {
             stream: mio::net::TcpStream::from_std(stream),
@@ -506,9 +508,7 @@ impl Net {
                     return;
                 }
                 Err(error) => {
-                    let reason = CloseReason::Refused {
-                        error: error.to_string(),
-                    };
+                    let reason = CloseReason::Refused { error: words(&error) };
                     // A name may have moved to another address since it was resolved.
                     self.resolved.clear();
                     return self.close(token, reason);
@@ -568,9 +568,7 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed {
-                        error: error.to_string(),
-                    };
+                    let reason = CloseReason::Failed { error: words(&error) };
                     return self.close(token, reason);
                 }
             }
@@ -634,9 +632,7 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed {
-                        error: error.to_string(),
-                    };
+                    let reason = CloseReason::Failed { error: words(&error) };
                     return self.close(token, reason);
                 }
             }

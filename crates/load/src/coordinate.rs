@@ -40,6 +40,8 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(25);
 const BASELINE_WITHIN: Duration = Duration::from_secs(10);
 /// After an interruption what was sent is awaited for no longer than this.
 const INTERRUPTED_DRAIN_NS: u64 = 1_000_000_000;
+/// Calls to a cluster that has not answered before.
+const LAST_CALLS_WITHIN: Duration = Duration::from_secs(5);
 /// Between the moment at which all clients are ready and the first due time.
 const LEAD_NS: u64 = 5_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -162,7 +164,7 @@ pub fn run(
         Ok(run) => run,
         Err(error) => {
             let left = prepare::remove_topics(&mut admin, &prepared, plan.keep);
-            return Err(prepare::with_leftovers(error, &left));
+            return Err(prepare::with_leftovers(error, &left, &plan));
         }
     };
     match run.start(interrupt, sink) {
@@ -174,7 +176,7 @@ pub fn run(
             if !plan.keep {
                 prepare::remove_groups(&mut admin, &groups);
             }
-            return Err(prepare::with_leftovers(error, &left));
+            return Err(prepare::with_leftovers(error, &left, &plan));
         }
     }
     let mut sink_error = None;
@@ -236,6 +238,7 @@ struct Run {
     second: Vec<PhaseSheet>,
     last_tick_ns: u64,
     last_counts: [u64; 3],
+    counted_ns: u64,
     edges_asked: usize,
     clients: usize,
 }
@@ -383,6 +386,7 @@ impl Run {
             second: (0..count).map(|_| PhaseSheet::default()).collect(),
             last_tick_ns: 0,
             last_counts: [0; 3],
+            counted_ns: 0,
             edges_asked: 0,
             clients,
         })
@@ -510,6 +514,7 @@ impl Run {
         self.gathered.start_ns = start_ns;
         // Threads hand over at whole seconds; the line comes when they have.
         self.last_tick_ns = start_ns;
+        self.counted_ns = start_ns;
         self.gathered.memory.rss_start_bytes = host::resident_bytes();
         self.sample_host();
         shared.start_at(start_ns);
@@ -705,7 +710,7 @@ impl Run {
             &shared.live.consumed,
         ]
         .map(|counter| counter.load(Ordering::Relaxed));
-        let seconds = (now_ns - self.last_tick_ns) as f64 / 1e9;
+        let seconds = (now_ns - self.counted_ns).max(1) as f64 / 1e9;
         let [published, acknowledged, consumed] =
             std::array::from_fn(|place| (counts[place] - self.last_counts[place]) as f64 / seconds);
         let groups = self.workload_groups();
@@ -730,7 +735,14 @@ impl Run {
         keep(
             sink_error,
             sink.take(LoadEvent::Progress(Progress {
-                phase: Some(shared.phases[phase].name),
+                phase: Some(
+                    if planned_ns.is_some_and(|planned_ns| since_ns > planned_ns + GATHER_NS + SECOND_NS / 2)
+                    {
+                        PhaseName::Stop
+                    } else {
+                        shared.phases[phase].name
+                    },
+                ),
                 elapsed_ns: since_ns,
                 planned_ns,
                 published_per_second: published,
@@ -754,6 +766,7 @@ impl Run {
             }
         }
         self.last_counts = counts;
+        self.counted_ns = now_ns;
         self.last_tick_ns = self.last_tick_ns.max(now_ns - (now_ns - start_ns) % SECOND_NS);
     }
 
@@ -849,6 +862,13 @@ impl Run {
             self.gathered.confirmed = observer.end(self.edges_asked);
         }
         self.gathered.memory.rss_peak_bytes = host::peak_resident_bytes();
+        // A cluster that did not tell its end offsets is not waited for at length a second time.
+        let mut again = None;
+        if ends.is_none() && !self.gathered.prepared.names.is_empty() {
+            let mut config = self.admin_config.clone();
+            config.api_timeout = config.api_timeout.min(LAST_CALLS_WITHIN);
+            again = Some(Admin::connect(&config, shared.clock, LAST_CALLS_WITHIN));
+        }
         let made_groups = self.group_names();
         if !plan.keep && !plan.embedded {
             let _ = sink.take(LoadEvent::Step("removing what was made"));
@@ -860,7 +880,27 @@ impl Run {
                 Vec::new()
             };
             self.gathered.groups_left = made_groups;
+        } else if let Some(Err(error)) = &again {
+            let all = |names: &[String]| {
+                names
+                    .iter()
+                    .map(|name| (name.clone(), error.to_string()))
+                    .collect::<Vec<_>>()
+            };
+            self.gathered.topics_left = if self.gathered.prepared.created {
+                self.gathered.prepared.names.clone()
+            } else {
+                Vec::new()
+            };
+            let topics = all(&self.gathered.topics_left);
+            self.leftovers("topic", &topics);
+            self.leftovers("group", &all(&made_groups));
+            self.gathered.groups_left = made_groups;
         } else {
+            let admin = match &mut again {
+                Some(Ok(again)) => again,
+                _ => admin,
+            };
             let left = prepare::remove_groups(admin, &made_groups);
             self.leftovers("group", &left);
             self.gathered.groups_left = left.into_iter().map(|(name, _)| name).collect();
@@ -916,7 +956,11 @@ impl Run {
         let Some((_, why)) = left.first() else { return };
         let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
         let how = if kind == "topic" {
-            format!("; remove with: plimsoll topics delete {}", names.join(" "))
+            format!(
+                "; remove with: plimsoll topics delete --bootstrap-server {} {}",
+                prepare::servers(&self.admin_config),
+                names.join(" ")
+            )
         } else {
             String::new()
         };

@@ -1,7 +1,7 @@
 //! Before load starts: the topics, and whether the workload fits the cluster at all. After it: what was made is removed.
 
 use crate::plan::{LoadError, LoadPlan};
-use client::admin::{Admin, AdminError, ConfigResource, ConfigSource, Layout, NewTopic};
+use client::admin::{Admin, ConfigResource, ConfigSource, Layout, NewTopic};
 use client::batch::{BatchBuilder, HEADER_LEN, RecordHeaders};
 use client::cluster::TopicInfo;
 use model::result::{self, BrokerConfigs, ClusterBroker, Setting, TopicConfigs, Warning};
@@ -142,7 +142,8 @@ pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Resul
                 .map_or("the brokers do not know it", |info| info.error.describe());
             return Err(LoadError::Unfit(format!(
                 "topic {name} is to be an existing one, but cannot be used: {told}; list the topics there are with: \
-                 plimsoll topics list"
+                 plimsoll topics list --bootstrap-server {}",
+                servers(&plan.target.admin.config)
             )));
         }
     } else {
@@ -160,7 +161,7 @@ pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Resul
         Ok(()) => Ok(prepared),
         Err(error) => {
             let left = remove_topics(admin, &prepared, plan.keep);
-            Err(with_leftovers(error, &left))
+            Err(with_leftovers(error, &left, plan))
         }
     }
 }
@@ -388,7 +389,7 @@ fn check_free_space(plan: &LoadPlan, admin: &mut Admin, prepared: &mut Prepared)
     let wanted = bytes * f64::from(copies);
     if wanted > FREE_SPACE_RATIO * usable_bytes {
         let told = format!(
-            "the run would write {:.1} GB ({:.1} GB × {copies} replicas), and the brokers have {:.1} GB free in all, of which a \
+            "the run would write {:.1} GB ({:.1} GB × replication factor {copies}), and the brokers have {:.1} GB free in all, of which a \
              run may take {:.0} %",
             wanted / 1e9,
             bytes / 1e9,
@@ -467,6 +468,7 @@ fn create(plan: &LoadPlan, admin: &mut Admin, names: &[String]) -> Result<(), Lo
                     plan.workload.partitions_per_topic,
                 )),
                 &left,
+                plan,
             ))
         }
     }
@@ -515,21 +517,25 @@ pub fn remove_groups(admin: &mut Admin, groups: &[String]) -> Vec<(String, Strin
 }
 
 /// An error that also tells what could not be removed.
-pub fn with_leftovers(error: LoadError, left: &[(String, String)]) -> LoadError {
+pub fn with_leftovers(error: LoadError, left: &[(String, String)], plan: &LoadPlan) -> LoadError {
     let Some((name, why)) = left.first() else {
         return error;
     };
     let names: Vec<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
     LoadError::Unfit(format!(
-        "{error}; topic {name} could not be removed again ({why}); remove with: plimsoll topics delete {}",
+        "{error}; topic {name} could not be removed again ({why}); remove with: plimsoll topics delete --bootstrap-server {} {}",
+        servers(&plan.target.admin.config),
         names.join(" ")
     ))
 }
 
-/// Whether that failure means that the cluster cannot be reached at all.
-pub fn is_unreachable(error: &AdminError) -> bool {
-    matches!(
-        error,
-        AdminError::NoBootstrapServer { .. } | AdminError::AdvertisedUnreachable { .. }
-    )
+/// The bootstrap servers as an option takes them.
+pub fn servers(config: &model::client_config::AdminConfig) -> String {
+    config
+        .connection
+        .bootstrap_servers
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

@@ -126,8 +126,8 @@ enum Finding {
 
 fn limit(figures: &Figures) -> (LimitedBy, &'static [Finding]) {
     use Finding::{
-        AllCpusBusy, Backlog, BufferFull, Cgroup, InFlightFull, Quota, RateMissed, ScheduleLag, ThreadBusy,
-        Unsent,
+        AllCpusBusy, Backlog, BufferFull, Cgroup, Failed, InFlightFull, Quota, RateMissed, ScheduleLag,
+        ThreadBusy, Unsent,
     };
     let missed = figures.rate_missed() == Some(true) || figures.backlog_grew() == Some(true);
     let bound_by_something = figures.closed_loop || missed;
@@ -147,6 +147,10 @@ fn limit(figures: &Figures) -> (LimitedBy, &'static [Finding]) {
             (Some(false), Some(true)) => (LimitedBy::Cluster, &[InFlightFull, BufferFull]),
             _ => (LimitedBy::Unknown, &[]),
         };
+    }
+    if missed && figures.failed_too_many() == Some(true) {
+        // What was handed over and not taken is what is missing, however late some of it was handed over.
+        return (LimitedBy::Cluster, &[Failed, RateMissed]);
     }
     if late && figures.late_beyond_the_cluster() == Some(true) {
         return (LimitedBy::Generator, &[ScheduleLag]);
@@ -204,6 +208,11 @@ impl Figures {
 
     fn failed(&self) -> Option<bool> {
         Some(self.failed_count? as f64 > self.sent_count? as f64 * FAILED_RATIO)
+    }
+
+    /// So many failed that the rate was missed by them alone.
+    fn failed_too_many(&self) -> Option<bool> {
+        Some(self.failed_count? as f64 > self.sent_count? as f64 * (1.0 - ACHIEVED_RATIO))
     }
 
     fn objective_missed(&self) -> Option<bool> {
@@ -892,6 +901,26 @@ mod tests {
             None,
             LimitedBy::Unknown,
             &["send-buffer-full", "in-flight-full", "queueing-in-sender"],
+        );
+    }
+
+    #[test]
+    fn a_cluster_that_is_gone_is_the_limit_however_late_the_generator_was() {
+        let figures = Figures {
+            planned_per_second: Some(10_000.0),
+            achieved_per_second: Some(5_000.0),
+            due_count: Some(60_000),
+            unsent_count: Some(0),
+            sent_count: Some(60_000),
+            failed_count: Some(30_000),
+            schedule_lag_p99_ns: Some(40_000_000),
+            busiest_thread_ratio: Some(0.1),
+            ..Figures::default()
+        };
+        let verdict = judge(&figures);
+        assert_eq!(
+            (verdict.sustained, verdict.limited_by),
+            (Some(false), LimitedBy::Cluster)
         );
     }
 
