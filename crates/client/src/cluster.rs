@@ -570,6 +570,13 @@ impl<T> Cluster<T> {
         soonest
     }
 
+    /// Whether the last attempt to reach `node`, or its last connection, failed.
+    pub fn has_failed(&self, node: Node) -> bool {
+        self.by_node
+            .get(&node)
+            .is_some_and(|&index| self.links[index].failures > 0)
+    }
+
     /// When a connection to `node` may be tried again; `None` while one is open or on its way.
     pub fn retry_at_ns(&self, node: Node) -> Option<u64> {
         let link = &self.links[*self.by_node.get(&node)?];

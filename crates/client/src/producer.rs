@@ -1337,6 +1337,10 @@ impl<T: BatchTag> Producer<T> {
             let node = Node::Broker(broker);
             if !self.cluster.is_ready(node, now_ns) {
                 self.unavailable_since_ns.entry(broker).or_insert(now_ns);
+                // While a leader cannot be reached its partitions may have got another, and batches wait for the news.
+                if self.cluster.has_failed(node) {
+                    self.cluster.want_metadata();
+                }
                 look_ns = look_ns.min(
                     self.cluster
                         .retry_at_ns(node)
