@@ -44,6 +44,10 @@ const BROKER_CONFIGS: &[&str] = &[
     "unclean.leader.election.enable",
 ];
 
+/// Error codes of the protocol that mean that there is nothing to remove.
+const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const GROUP_ID_NOT_FOUND: i16 = 69;
+
 /// The topics of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Prepared {
@@ -484,7 +488,11 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
             .names
             .iter()
             .zip(outcomes)
-            .filter_map(|(name, outcome)| Some((name.clone(), outcome.err()?.to_string())))
+            // One that the brokers do not know is gone, as after an answer that came too late.
+            .filter_map(|(name, outcome)| {
+                let refusal = outcome.err().filter(|refusal| refusal.error.0 != UNKNOWN_TOPIC_OR_PARTITION)?;
+                Some((name.clone(), refusal.to_string()))
+            })
             .collect(),
         Err(error) => prepared
             .names
@@ -504,7 +512,7 @@ pub fn remove_groups(admin: &mut Admin, groups: &[String]) -> Vec<(String, Strin
             .iter()
             .zip(outcomes)
             // A group that never committed is gone with its last member.
-            .filter_map(|(name, outcome)| Some((name.clone(), outcome.err().filter(|error| error.error.0 != 69)?.to_string())))
+            .filter_map(|(name, outcome)| Some((name.clone(), outcome.err().filter(|error| error.error.0 != GROUP_ID_NOT_FOUND)?.to_string())))
             .collect::<Vec<_>>()
     };
     match admin.delete_groups(groups) {
