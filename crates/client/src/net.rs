@@ -192,7 +192,7 @@ pub enum NetEvent {
     Written {
         /// The request's.
         correlation: i32,
-        /// When.
+        /// When the call that gave it began.
         at_ns: u64,
     },
     /// An answer.
@@ -542,12 +542,14 @@ impl Net {
                     break;
                 }
             }
+            // The stamp is that of the call's begin. On loopback, and with a fast broker, the answer may be there before the
+            // call is back, and what the broker did meanwhile must not be taken for time in our own queue.
+            let at_ns = self.clock.now_ns();
             match conn.transport.write_vectored(&slices) {
                 Ok(count) => {
                     drop(slices);
                     self.bytes_written += count as u64;
                     conn.written += count;
-                    let at_ns = self.clock.now_ns();
                     while let Some(front) = conn.outgoing.front()
                         && conn.written >= front.len_bytes()
                     {
