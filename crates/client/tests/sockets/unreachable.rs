@@ -165,7 +165,8 @@ fn one_dead_server_of_three_is_one_warning() {
     let brokers = brokers(2);
     let closed = closed_port();
     let names = [(closed.clone(), "CLOSED")];
-    let expected = "bootstrap server CLOSED: cannot connect (Connection refused); going on with the other 2 of 3";
+    let expected =
+        "bootstrap server CLOSED: cannot connect (Connection refused); going on with the other 2 of 3";
     for bootstrap in [
         format!("{closed},{}", brokers.bootstrap()),
         format!("{},{closed}", brokers.bootstrap()),
