@@ -44,6 +44,8 @@ const BROKER_CONFIGS: &[&str] = &[
     "unclean.leader.election.enable",
 ];
 
+/// How long deleted topics may take to be forgotten by all brokers.
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// Error codes of the protocol that mean that there is nothing to remove.
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const GROUP_ID_NOT_FOUND: i16 = 69;
@@ -484,7 +486,10 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
         return Vec::new();
     }
     match admin.delete_topics(&prepared.names) {
-        Ok(outcomes) => prepared
+        Ok(outcomes) => {
+            // Brokers forget them a moment after the controller has; who looks then should not find them.
+            let _ = admin.await_deleted(&prepared.names, GONE_WITHIN);
+            prepared
             .names
             .iter()
             .zip(outcomes)
@@ -493,7 +498,8 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
                 let refusal = outcome.err().filter(|refusal| refusal.error.0 != UNKNOWN_TOPIC_OR_PARTITION)?;
                 Some((name.clone(), refusal.to_string()))
             })
-            .collect(),
+            .collect()
+        }
         Err(error) => prepared
             .names
             .iter()

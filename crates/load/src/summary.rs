@@ -589,7 +589,8 @@ fn figures(
         in_flight_full_ratio: None,
         quota_throttled_ratio: brokers
             .filter(|_| measured_ns > 0)
-            .map(|throttle_ns| throttle_ns as f64 / (measured_ns as f64 * producers)),
+            // Answers to requests that were in flight together each tell the same wait.
+            .map(|throttle_ns| (throttle_ns as f64 / (measured_ns as f64 * producers)).min(1.0)),
     }
 }
 
