@@ -638,7 +638,7 @@ mod texts {
         assert_none(&broken, "absolute paths of one machine");
     }
 
-    /// Whether the line has it as the beginning of a path, and not in the middle of one (`src/work/`) or of a link.
+    /// Whether the line has it as the beginning of a path, and not in the middle of one (`src/run/`) or of a link.
     fn begins_a_path(line: &str, path: &str) -> bool {
         let in_the_middle = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '*' | '}' | '>');
         line.match_indices(path)
