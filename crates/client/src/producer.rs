@@ -1539,10 +1539,3 @@ fn codec_of(compression: Compression) -> (Codec, Option<i32>) {
         Compression::Zstd { level } => (Codec::Zstd, Some(level)),
     }
 }
-
-/// The largest record of this shape that a producer of these settings can send, held against `max.request.size` as the
-/// Java client does; `None` if it fits.
-pub fn too_large_for_request(config: &ProducerConfig, record_bytes: usize) -> Option<u32> {
-    let whole = record_bytes + HEADER_LEN;
-    (whole > config.max_request_size_bytes as usize).then_some(config.max_request_size_bytes)
-}

@@ -52,7 +52,6 @@ struct Unit {
     consumer: Consumer,
     ready: bool,
     commit_at_ns: u64,
-    left: bool,
     rebalancing_since_ns: Option<u64>,
 }
 
@@ -96,7 +95,6 @@ pub fn run_thread(
             consumer,
             ready: false,
             commit_at_ns: 0,
-            left: false,
             rebalancing_since_ns: None,
         });
     }
@@ -184,9 +182,9 @@ impl Thread<'_> {
                 return Ok(());
             }
             match self.shared.start_ns() {
-                None => self.count_ready(now_ns),
+                None => self.count_ready(),
                 Some(start_ns) => {
-                    self.deliver(start_ns, now_ns);
+                    self.deliver(now_ns);
                     self.commit(now_ns);
                     self.flush_if_due(start_ns, now_ns);
                     let enough = self
@@ -201,7 +199,7 @@ impl Thread<'_> {
         }
     }
 
-    fn count_ready(&mut self, now_ns: u64) {
+    fn count_ready(&mut self) {
         for unit in self.units.iter_mut().filter(|unit| !unit.ready) {
             if unit.consumer.is_assigned_and_positioned() {
                 unit.ready = true;
@@ -217,10 +215,9 @@ impl Thread<'_> {
                 self.shared.ready.fetch_add(1, Ordering::AcqRel);
             }
         }
-        let _ = now_ns;
     }
 
-    fn deliver(&mut self, start_ns: u64, now_ns: u64) {
+    fn deliver(&mut self, now_ns: u64) {
         for place in 0..self.units.len() {
             let unit = &mut self.units[place];
             if !unit.consumer.has_deliveries() {
@@ -248,7 +245,6 @@ impl Thread<'_> {
             }
             self.net.act(unit.consumer.actions());
         }
-        let _ = start_ns;
         self.recycle();
     }
 
@@ -431,8 +427,7 @@ impl Thread<'_> {
         while now_ns < until_ns && self.units.iter().any(|unit| !unit.consumer.is_closed()) {
             now_ns = self.turn(self.deadline_ns(now_ns).clamp(now_ns, until_ns))?;
         }
-        for unit in self.units.iter_mut().filter(|unit| !unit.left) {
-            unit.left = true;
+        for unit in &mut self.units {
             unit.consumer.abandon(now_ns, &mut self.read);
             self.net.act(unit.consumer.actions());
         }

@@ -19,7 +19,6 @@ use model::result::{Event, Metric};
 use model::workload::StampPlacement;
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -1077,9 +1076,6 @@ pub fn deal<T>(parts: Vec<T>, threads: usize) -> Vec<Vec<T>> {
     }
     dealt
 }
-
-/// Shared by the producing threads.
-pub type SharedProducing = Arc<ProducingPlan>;
 
 #[cfg(test)]
 mod tests {
