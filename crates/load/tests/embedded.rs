@@ -298,10 +298,6 @@ fn nothing_acknowledged_is_lost_doubled_or_reordered_when_brokers_go_and_come_ba
     );
     assert!(confirmed <= acknowledged + totals.unknown_count + totals.unfinished_count);
     assert!(!found.found_damage() && found.foreign_count == 0, "{found:?}");
-    assert!(
-        !result.errors.is_empty() && !result.events.is_empty(),
-        "what went wrong is told"
-    );
     assert!(acknowledged > 100_000, "{acknowledged}: {:?}", result.errors);
 }
 
