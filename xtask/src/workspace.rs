@@ -13,8 +13,13 @@ pub struct Workspace {
 
 impl Workspace {
     /// Asks Cargo for the target directory, so that `CARGO_TARGET_DIR` and `build.target-dir` mean what they mean there.
+    ///
+    /// Cargo says at run time where the sources are: a target directory that several clones share may hold a program that
+    /// was built in another one.
     pub fn locate() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
+        let root = manifest
             .parent()
             .context("xtask has no parent directory")?;
         let output = cargo()
