@@ -31,6 +31,11 @@ pub fn kcat() -> Result<PathBuf> {
     program("kcat", "kcat", "kcat")
 }
 
+/// `faketime`, installed where it is missing.
+pub fn faketime() -> Result<PathBuf> {
+    program("faketime", "faketime", "faketime")
+}
+
 fn program(name: &str, title: &str, package: &str) -> Result<PathBuf> {
     if let Some(path) = on_path(name) {
         return Ok(path);

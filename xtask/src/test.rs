@@ -90,6 +90,7 @@ fn prepare_interop(workspace: &Workspace) -> Result<()> {
     ensure!(built.success(), "the release binary cannot be built");
     debian::java()?;
     debian::kcat()?;
+    debian::faketime()?;
     Ok(())
 }
 

@@ -19,9 +19,7 @@ impl Workspace {
     pub fn locate() -> Result<Self> {
         let manifest = std::env::var_os("CARGO_MANIFEST_DIR")
             .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")), PathBuf::from);
-        let root = manifest
-            .parent()
-            .context("xtask has no parent directory")?;
+        let root = manifest.parent().context("xtask has no parent directory")?;
         let output = cargo()
             .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
             .current_dir(root)

@@ -161,6 +161,9 @@ pub struct RunArguments {
     /// Threads for producers and for consumers; by the number of CPUs if not given
     #[arg(long, value_name = "N", value_parser = value, allow_hyphen_values = true, help_heading = "Run")]
     pub threads: Option<String>,
+    /// A word that another run was given too: one of the two produces, the other consumes and verifies
+    #[arg(long, value_name = "WORD", value_parser = value, allow_hyphen_values = true, help_heading = "Run")]
+    pub run_id: Option<String>,
     /// Keep the topics and groups that the run makes
     #[arg(long, help_heading = "Run")]
     pub keep: bool,

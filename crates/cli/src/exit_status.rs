@@ -127,7 +127,7 @@ mod tests {
             ExitStatus::Interrupted
         );
         let verification = Some(Verification {
-            lost_count: 1,
+            lost_count: Some(1),
             ..Verification::default()
         });
         let totals = Totals {

@@ -26,6 +26,7 @@ const EMBEDDED_PLACEHOLDER: &str = "127.0.0.1:9092";
 const DEFAULT_DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 const LONGEST_DRAIN_TIMEOUT: Duration = Duration::from_secs(86_400);
 const MOST_THREADS: usize = 1024;
+const MOST_RUN_ID_CHARACTERS: usize = 64;
 /// Workload, target and properties files are far smaller.
 const LARGEST_TEXT_BYTES: u64 = 16 << 20;
 /// The largest record that a workload may have.
@@ -71,6 +72,8 @@ pub struct Plan {
     pub drain_timeout: Duration,
     /// Threads for producers and for consumers; `None` for the load's choice.
     pub threads: Option<usize>,
+    /// The run id that is shared with another run; `None` where the run has one of its own.
+    pub run_id: Option<u64>,
     /// Topics and groups that the run makes are kept.
     pub keep: bool,
     /// The brokers' free space is not held against what will be sent.
@@ -108,6 +111,7 @@ impl Plan {
             .and_then(|workload| reading.payload_file(workload));
         let drain_timeout = reading.drain_timeout();
         let threads = reading.threads();
+        let run_id = reading.run_id();
         let Reading { faults, notices, .. } = reading;
         let (Some(workload), Some(target), true) = (workload, target, faults.is_empty()) else {
             let unexplained = || Fault::missing("workload", "the workload or the target cannot be resolved");
@@ -144,6 +148,7 @@ impl Plan {
             from,
             drain_timeout,
             threads,
+            run_id,
             keep: arguments.keep,
             force: arguments.force,
             output: arguments.output.clone(),
@@ -174,6 +179,7 @@ impl Plan {
         };
         Ok(LoadPlan {
             run_id,
+            is_run_id_shared: self.run_id.is_some(),
             workload: self.workload,
             target,
             payload_file: self.payload_file,
@@ -271,6 +277,13 @@ struct Reading<'a> {
     files: &'a dyn Files,
     faults: Vec<Fault>,
     notices: Vec<Notice>,
+}
+
+/// FNV-1a of 64 bits (Fowler, Noll, Vo): equal on every host, which the standard library's hashes are not.
+fn word_hash(word: &str) -> u64 {
+    word.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 impl Reading<'_> {
@@ -420,6 +433,23 @@ impl Reading<'_> {
             self.faults.push(flag_fault("--threads", text, problem));
         }
         threads
+    }
+
+    /// Sixteen hexadecimal digits are the number that a result shows; any other word stands for its hash.
+    fn run_id(&mut self) -> Option<u64> {
+        let text = self.arguments.run_id.as_ref()?;
+        let is_word = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+        if text.is_empty() || text.len() > MOST_RUN_ID_CHARACTERS || !text.chars().all(is_word) {
+            let problem = format!(
+                "1 to {MOST_RUN_ID_CHARACTERS} letters, digits, dots, underscores and hyphens, the same for both runs"
+            );
+            self.faults.push(flag_fault("--run-id", text, problem));
+            return None;
+        }
+        match u64::from_str_radix(text, 16) {
+            Ok(number) if text.len() == 16 => Some(number),
+            _ => Some(word_hash(text)),
+        }
     }
 
     fn keep<T>(&mut self, resolved: Result<(T, Vec<Notice>), Faults>) -> Option<T> {

@@ -45,6 +45,9 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
     if let Some(threads) = &arguments.threads {
         option("--threads", threads);
     }
+    if let Some(run_id) = &arguments.run_id {
+        option("--run-id", run_id);
+    }
     for (flag, given) in [("--keep", arguments.keep), ("--force", arguments.force)] {
         if given {
             words.push(flag.to_owned());

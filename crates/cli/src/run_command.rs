@@ -80,7 +80,8 @@ fn load(
     } else {
         None
     };
-    let load_plan = plan.for_load(run_id(), command, embedded.as_ref().map(Embedded::bootstrap))?;
+    let run_id = plan.run_id.unwrap_or_else(new_run_id);
+    let load_plan = plan.for_load(run_id, command, embedded.as_ref().map(Embedded::bootstrap))?;
     load::run(load_plan, clock, interrupt, sink).map_err(|error| match error {
         LoadError::Interrupted => Failure {
             status: ExitStatus::Interrupted,
@@ -148,7 +149,10 @@ fn reason(result: &RunResult, status: ExitStatus) -> Option<String> {
             let found = totals.verification.unwrap_or_default();
             Some(format!(
                 "records were damaged: {} lost, {} duplicated, {} reordered, {} corrupt",
-                found.lost_count, found.duplicated_count, found.reordered_count, found.corrupt_count
+                found.lost_count.unwrap_or(0),
+                found.duplicated_count,
+                found.reordered_count,
+                found.corrupt_count
             ))
         }
         ExitStatus::Failed => {
@@ -165,7 +169,7 @@ fn reason(result: &RunResult, status: ExitStatus) -> Option<String> {
 }
 
 /// A number that no other run has: the hash keys that the standard library draws at random for the process.
-fn run_id() -> u64 {
+fn new_run_id() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 

@@ -417,6 +417,7 @@ impl Thread<'_> {
     fn leave(&mut self) -> std::io::Result<()> {
         let mut now_ns = self.shared.clock.now_ns();
         if self.shared.start_ns().is_some() {
+            self.verifier.finish(self.shared, &mut self.interval);
             self.flush(now_ns);
         }
         let until_ns = now_ns + LEAVE_NS;

@@ -1,8 +1,10 @@
 //! The coordinator: starts the threads, tells the phases, gathers what the threads write down, and ends the run.
 
+use crate::channel::receive_within;
 use crate::consuming::{self, ConsumerPart, ConsumingPlan};
 use crate::host::{self, CpuTime};
 use crate::keys::KeyTable;
+use crate::meeting::{Half, Meeting, MeetingClients, Told};
 use crate::observer::{EndOffsets, Observer};
 use crate::payload::PayloadPool;
 use crate::plan::{Ended, Interrupt, LoadError, LoadEvent, LoadPlan, Progress, Sink};
@@ -11,7 +13,7 @@ use crate::producing::{self, ProducerEnd, ProducerPart, ProducingPlan, STAMP_HEA
 use crate::recorder::{ErrorSheet, Interval, METRICS, PhaseSheet, add_errors, metric_name};
 use crate::shared::{LoadPhase, Message, Problem, Shared, ThreadRole};
 use crate::summary;
-use crate::verify::GroupBook;
+use crate::verify::{GroupBook, MOST_SENDING_PRODUCERS};
 use client::admin::Admin;
 use client::batch::{BatchBuilder, HEADER_LEN, RecordHeaders};
 use client::clock::RunClock;
@@ -107,6 +109,8 @@ pub struct Gathered {
     pub groups_left: Vec<String>,
     /// Topics that are left.
     pub topics_left: Vec<String>,
+    /// What was told of the sender's clock, where another run sends.
+    pub told: Option<Told>,
     /// Schedule of the load.
     pub schedule: Option<Schedule>,
 }
@@ -167,10 +171,12 @@ pub fn run(
             return Err(prepare::with_leftovers(error, &left, &plan));
         }
     };
+    let meeting_topic = run.meet(&plan, &mut admin, sink);
     match run.start(interrupt, sink) {
         Ok(()) => {}
         Err(error) => {
             run.abandon();
+            prepare::remove_meeting_topic(&mut admin, meeting_topic.as_deref());
             let left = prepare::remove_topics(&mut admin, &prepared, plan.keep);
             let groups = run.group_names();
             if !plan.keep {
@@ -182,6 +188,9 @@ pub fn run(
     let mut sink_error = None;
     run.conduct(interrupt, sink, &mut sink_error);
     run.finish(&plan, &mut admin, interrupt, sink, &mut sink_error);
+    if let Some(why) = prepare::remove_meeting_topic(&mut admin, meeting_topic.as_deref()) {
+        run.leftovers("topic", &[why]);
+    }
     Ok(Ended {
         result: summary::make(&plan, run.gathered, clock),
         sink_error,
@@ -234,6 +243,7 @@ struct Run {
     producers: Vec<JoinHandle<std::io::Result<Vec<ProducerEnd>>>>,
     consumers: Vec<JoinHandle<std::io::Result<()>>>,
     observer: Option<Observer>,
+    meeting: Option<Meeting>,
     log: IntervalLog,
     second: Vec<PhaseSheet>,
     last_tick_ns: u64,
@@ -265,7 +275,8 @@ impl Run {
         let drain_ns = u64::try_from(plan.drain_timeout.as_nanos()).unwrap_or(u64::MAX);
         let verifies = stamp != StampPlacement::None && workload.produces() && workload.consumes();
         let sequences = parts.iter().map(|part| part.phases.clone()).collect();
-        let shared = Arc::new(Shared::new(
+        let half = half(plan);
+        let shared = Shared::new(
             clock,
             plan.run_id,
             phases,
@@ -275,7 +286,12 @@ impl Run {
             verifies,
             by_offset,
             drain_ns,
-        ));
+        );
+        let shared = Arc::new(if half == Some(Half::Receiver) {
+            shared.with_sender_clock()
+        } else {
+            shared
+        });
         let payload_stamp = if stamp == StampPlacement::Value {
             StampPlacement::Value
         } else {
@@ -307,14 +323,18 @@ impl Run {
                     group.place_in_topic,
                     group.topics.clone(),
                     shared.partitions_in_all,
-                    parts.len(),
+                    if half == Some(Half::Receiver) {
+                        MOST_SENDING_PRODUCERS
+                    } else {
+                        parts.len()
+                    },
                 ))
             })
             .collect();
         let consumer_parts = consumer_parts(workload, &books);
         let consuming = Arc::new(ConsumingPlan {
             config: plan.target.consumer.config.clone(),
-            stamp: if verifies || by_offset.is_some() {
+            stamp: if verifies || by_offset.is_some() || half == Some(Half::Receiver) {
                 stamp
             } else {
                 StampPlacement::None
@@ -366,6 +386,7 @@ impl Run {
                 interrupted: false,
                 groups_left: Vec::new(),
                 topics_left: Vec::new(),
+                told: None,
                 schedule,
                 shared,
             },
@@ -382,6 +403,7 @@ impl Run {
             producers: Vec::new(),
             consumers: Vec::new(),
             observer: None,
+            meeting: None,
             log: IntervalLog::new(),
             second: (0..count).map(|_| PhaseSheet::default()).collect(),
             last_tick_ns: 0,
@@ -390,6 +412,33 @@ impl Run {
             edges_asked: 0,
             clients,
         })
+    }
+
+    /// Begins to compare clocks with the other half of the load, where there is one; gives the topic that was made for it.
+    fn meet(&mut self, plan: &LoadPlan, admin: &mut Admin, sink: &mut dyn Sink) -> Option<String> {
+        let half = half(plan)?;
+        let topic = prepare::meeting_topic(plan.run_id);
+        let made = prepare::make_meeting_topic(plan, admin, &topic);
+        let clients = MeetingClients::of(&plan.target.producer.config, &plan.target.consumer.config);
+        let shared = Arc::clone(&self.gathered.shared);
+        // Any number will do that the other half has not drawn.
+        let id = shared.clock.wall_start().as_nanos() as u64 ^ u64::from(std::process::id()).rotate_left(40);
+        let started = match &made {
+            Ok(_) => Meeting::start(&topic, half, id, clients, shared).map_err(|error| error.to_string()),
+            Err(why) => Err(why.clone()),
+        };
+        match started {
+            Ok(meeting) => self.meeting = Some(meeting),
+            Err(why) => {
+                let warning = Warning {
+                    code: "clocks-not-compared".to_owned(),
+                    text: format!("clocks cannot be compared through topic {topic}: {why}"),
+                };
+                let _ = sink.take(LoadEvent::Warning(&warning));
+                self.gathered.warnings.push(warning);
+            }
+        }
+        made.unwrap_or(false).then_some(topic)
     }
 
     fn group_names(&self) -> Vec<String> {
@@ -487,7 +536,7 @@ impl Run {
                     self.clients
                 )));
             }
-            match self.receiver.recv_timeout(Duration::from_millis(2)) {
+            match receive_within(&self.receiver, Duration::from_millis(2)) {
                 Ok(Message::Failed(Problem { who, what })) => {
                     return Err(LoadError::NotReady(format!("{who}: {what}")));
                 }
@@ -576,7 +625,7 @@ impl Run {
                 continue;
             }
             let wait = Duration::from_nanos((next_tick_ns - now_ns).min(20_000_000));
-            if let Ok(message) = self.receiver.recv_timeout(wait) {
+            if let Ok(message) = receive_within(&self.receiver, wait) {
                 failed |= self.take(message, sink);
             }
         }
@@ -858,6 +907,7 @@ impl Run {
         for rate in &mut self.gathered.rates {
             rate.close_before(now_ns.saturating_sub(self.gathered.start_ns));
         }
+        self.gathered.told = self.meeting.take().map(Meeting::end);
         if let Some(observer) = self.observer.take() {
             self.gathered.confirmed = observer.end(self.edges_asked);
         }
@@ -939,9 +989,7 @@ impl Run {
                 break;
             }
             // Nothing else is to be done meanwhile, so the channel's wait serves as the pause.
-            let _ = self
-                .receiver
-                .recv_timeout(Duration::from_millis(20))
+            let _ = receive_within(&self.receiver, Duration::from_millis(20))
                 .map(|message| self.take(message, &mut |_: LoadEvent<'_>| Ok(())));
             let newer = self.ask_ends(within);
             if newer.as_ref().map(EndOffsets::sum) != Some(now.sum()) {
@@ -1010,7 +1058,7 @@ impl Run {
                 });
                 return;
             }
-            if let Ok(message) = self.receiver.recv_timeout(Duration::from_millis(5)) {
+            if let Ok(message) = receive_within(&self.receiver, Duration::from_millis(5)) {
                 self.take(message, sink);
             }
         }
@@ -1198,6 +1246,18 @@ fn closed_ranges(
             range
         })
         .collect()
+}
+
+/// Which half of a load this run is, where it shares its run id with another.
+fn half(plan: &LoadPlan) -> Option<Half> {
+    if !plan.is_run_id_shared {
+        return None;
+    }
+    match (plan.workload.produces(), plan.workload.consumes()) {
+        (true, false) => Some(Half::Sender),
+        (false, true) => Some(Half::Receiver),
+        _ => None,
+    }
 }
 
 struct PlannedGroup {

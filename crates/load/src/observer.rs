@@ -1,5 +1,6 @@
 //! A thread that asks the brokers for their end offsets, so that a broker that does not answer holds nothing else up.
 
+use crate::channel::receive_within;
 use client::admin::{Admin, OffsetAt, TopicPartition};
 use client::clock::RunClock;
 use model::client_config::AdminConfig;
@@ -76,7 +77,7 @@ impl Observer {
         self.ask();
         let mut taken = self.taken.borrow_mut();
         while taken.len() <= asked_before {
-            taken.push(self.answers.recv_timeout(within).ok()?);
+            taken.push(receive_within(&self.answers, within).ok()?);
         }
         taken.last().cloned().flatten()
     }
@@ -90,7 +91,7 @@ impl Observer {
     pub fn end(self, asked: usize) -> Vec<Option<EndOffsets>> {
         let mut answers = self.taken.into_inner();
         while answers.len() < asked {
-            match self.answers.recv_timeout(Duration::from_secs(5)) {
+            match receive_within(&self.answers, Duration::from_secs(5)) {
                 Ok(answer) => answers.push(answer),
                 Err(_) => break,
             }

@@ -22,6 +22,8 @@ pub enum StartFrom {
 pub struct LoadPlan {
     /// Identifies the run, and ties the records' stamps to it.
     pub run_id: u64,
+    /// Whether another run was given the same, so that one consumes what the other produces.
+    pub is_run_id_shared: bool,
     /// The workload.
     pub workload: Workload,
     /// The target.

@@ -48,6 +48,7 @@ const BROKER_CONFIGS: &[&str] = &[
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// Error codes of the protocol that mean that there is nothing to remove.
 const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+const TOPIC_ALREADY_EXISTS: i16 = 36;
 const GROUP_ID_NOT_FOUND: i16 = 69;
 
 /// The topics of a run.
@@ -506,6 +507,46 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
             .map(|name| (name.clone(), error.to_string()))
             .collect(),
     }
+}
+
+/// The topic by which the two halves of a load compare their clocks.
+pub fn meeting_topic(run_id: u64) -> String {
+    format!("plimsoll-{}-clock", short_id(run_id))
+}
+
+/// Makes that topic, unless the other half has; says whether it was made.
+pub fn make_meeting_topic(plan: &LoadPlan, admin: &mut Admin, name: &str) -> Result<bool, String> {
+    let retention = RETENTION_BEYOND.as_millis().to_string();
+    let topic = NewTopic {
+        name: name.to_owned(),
+        layout: Layout::Counts {
+            partitions: Some(1),
+            replication_factor: plan.target.replication_factor,
+        },
+        configs: BTreeMap::from([("retention.ms".to_owned(), retention)]),
+    };
+    let outcomes = admin
+        .create_topics(&[topic], false)
+        .map_err(|error| error.to_string())?;
+    match outcomes.into_iter().next() {
+        Some(Err(refusal)) if refusal.error.0 == TOPIC_ALREADY_EXISTS => Ok(false),
+        Some(Err(refusal)) => Err(refusal.to_string()),
+        Some(Ok(_)) | None => Ok(true),
+    }
+}
+
+/// Removes it, where this run made it; gives back the topic and the reason if it is left.
+pub fn remove_meeting_topic(admin: &mut Admin, topic: Option<&str>) -> Option<(String, String)> {
+    let name = topic?.to_owned();
+    let why = match admin.delete_topics(std::slice::from_ref(&name)) {
+        Ok(outcomes) => outcomes
+            .into_iter()
+            .find_map(Result::err)
+            .filter(|refusal| refusal.error.0 != UNKNOWN_TOPIC_OR_PARTITION)?
+            .to_string(),
+        Err(error) => error.to_string(),
+    };
+    Some((name, why))
 }
 
 /// Removes the groups that the run made; gives back those that are left, with the reason.

@@ -2,6 +2,7 @@
 //! for the progress line. Histograms are not among it; see [`crate::recorder`].
 
 use crate::host::{self, CpuTime};
+use crate::meeting::SenderClock;
 use crate::producing::ProducerPart;
 use crate::recorder::Interval;
 use client::clock::RunClock;
@@ -128,6 +129,8 @@ pub struct Shared {
     pub verifies: bool,
     /// For records without a stamp: due times by partition and offset, one a partition.
     pub offset_indices: Option<Vec<Mutex<OffsetIndex>>>,
+    /// The time of another run that sends what this one consumes, where the two share a run id.
+    pub sender_clock: Option<SenderClock>,
     /// Producers and consumers that are ready.
     pub ready: AtomicUsize,
     /// Counters for the progress line.
@@ -177,6 +180,7 @@ impl Shared {
             sequences,
             verifies,
             offset_indices,
+            sender_clock: None,
             ready: AtomicUsize::new(0),
             live: LiveCounters::default(),
             start: AtomicU64::new(u64::MAX),
@@ -184,6 +188,14 @@ impl Shared {
             consumers_done: AtomicBool::new(false),
             drain_limit: AtomicU64::new(drain_limit_ns),
             counted_phase: AtomicUsize::new(0),
+        }
+    }
+
+    /// The load consumes what another run of the same id sends.
+    pub fn with_sender_clock(self) -> Shared {
+        Shared {
+            sender_clock: Some(SenderClock::default()),
+            ..self
         }
     }
 

@@ -11,9 +11,9 @@ use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
 use model::client_config::Acks;
 use model::result::{
-    Batching, Broker, ClockDomain, Consumed, ErrorGroup, Files, Generator, Group, LateSends, LatencySummary,
-    Memory, Metric, Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew, State, Status,
-    ThreadRole as RoleUse, Tool, Topic, Totals, Verification, Warning,
+    Batching, Broker, ClockDomain, Clocks, Consumed, ErrorGroup, Files, Generator, Group, LateSends,
+    LatencySummary, Memory, Metric, Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew,
+    State, Status, ThreadRole as RoleUse, Tool, Topic, Totals, Verification, Warning,
 };
 use model::workload::{ConsumerPace, StampPlacement};
 
@@ -139,6 +139,10 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             ),
         });
     }
+    let (clock_domain, clocks) = clocks(&gathered);
+    if let Some(warning) = clocks.and_then(|clocks| clock_warning(clock_domain, clocks, &phases)) {
+        warnings.push(warning);
+    }
     let status = match (&gathered.failure, gathered.interrupted) {
         (Some(why), _) => Status {
             state: State::Failed,
@@ -176,7 +180,8 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         target: plan.target.for_result(plan.embedded),
         cluster: Some(gathered.prepared.cluster.clone()),
         host: host::describe(),
-        clock_domain: ClockDomain::OneProcess,
+        clock_domain,
+        clocks,
         topics: topics(&gathered),
         groups: groups(plan, &gathered),
         phases,
@@ -318,6 +323,7 @@ fn latencies(sheet: &PhaseSheet) -> Vec<LatencySummary> {
                 max_ns: summary.max_ns,
                 mean_ns: summary.mean_ns as f64,
                 censored_count: (summary.censored_count > 0).then_some(summary.censored_count),
+                negative_count: (summary.negative_count > 0).then_some(summary.negative_count),
             })
         })
         .collect()
@@ -339,8 +345,57 @@ fn batching(sheet: &PhaseSheet, length_ns: u64) -> Batching {
     }
 }
 
+/// How the sender's clock is related to ours.
+fn clocks(gathered: &Gathered) -> (ClockDomain, Option<Clocks>) {
+    let Some(sender_clock) = &gathered.shared.sender_clock else {
+        return (ClockDomain::OneProcess, None);
+    };
+    let told = gathered.told.unwrap_or_default();
+    let clocks = Clocks {
+        wall_offset_ns: told.wall_offset_ns,
+        bound_ns: told.bound_ns,
+        exchanges_count: told.exchanges,
+        unplaced_count: sender_clock.unplaced(),
+    };
+    let is_compared =
+        told.wall_offset_ns.is_some() && clocks.unplaced_count == 0 && !told.has_several_senders;
+    let domain = if is_compared {
+        ClockDomain::Compared
+    } else {
+        ClockDomain::Unknown
+    };
+    (domain, Some(clocks))
+}
+
+fn clock_warning(domain: ClockDomain, clocks: Clocks, phases: &[Phase]) -> Option<Warning> {
+    if domain == ClockDomain::Unknown {
+        return Some(Warning {
+            code: "clocks-not-compared".to_owned(),
+            text: format!(
+                "the clock of the run that sends is not known ({} answers came from it, {} records came without): end-to-end \
+                 latency rests on the wall clocks of two processes and is not valid; give both runs the same --run-id, let \
+                 exactly one of them produce, and let both read and write the topic by which they compare clocks",
+                clocks.exchanges_count, clocks.unplaced_count
+            ),
+        });
+    }
+    let negative: u64 = phases
+        .iter()
+        .filter_map(|phase| phase.latency(Metric::EndToEnd)?.negative_count)
+        .sum();
+    (negative > 0).then(|| Warning {
+        code: "negative-end-to-end".to_owned(),
+        text: format!(
+            "{negative} records came before they were due by the clocks' comparison, which is exact to {:.3} ms; they count \
+             with an end-to-end latency of zero",
+            clocks.bound_ns.unwrap_or_default() as f64 / 1e6
+        ),
+    })
+}
+
 fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
-    if !gathered.shared.verifies {
+    let is_sent_by_another = gathered.shared.sender_clock.is_some();
+    if !gathered.shared.verifies && !is_sent_by_another {
         return None;
     }
     let mut sum = Verification::default();
@@ -352,6 +407,10 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         sum.redelivered_count += found.redelivered;
         sum.corrupt_count += found.corrupt;
         sum.foreign_count += found.foreign;
+        if is_sent_by_another {
+            // What was acknowledged is known to the run that sent.
+            continue;
+        }
         let mut missing = 0;
         // The producers of a topic come round with the number of topics.
         let topics = gathered.prepared.names.len();
@@ -367,7 +426,8 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         // What retention took before the group came to it is told apart too.
         let expired = book.expired().min(missing);
         sum.expired_count = Some(sum.expired_count.unwrap_or(0) + expired);
-        sum.lost_count += (missing - expired).saturating_sub(unread.unwrap_or(0));
+        let lost = (missing - expired).saturating_sub(unread.unwrap_or(0));
+        sum.lost_count = Some(sum.lost_count.unwrap_or(0) + lost);
         sum.unread_count = unread.map(|unread| sum.unread_count.unwrap_or(0) + unread.min(missing - expired));
     }
     debug_assert!(plan.workload.consumes());

@@ -4,6 +4,7 @@
 //! numbers of each producer, and in what order within each partition. A [`Verifier`] belongs to a thread and reads stamps;
 //! runs of neighbouring records are judged together, so a lock is taken once a batch.
 
+use crate::meeting::{Placed, SenderClock};
 use crate::recorder::Interval;
 use crate::shared::Shared;
 use client::batch::{Batch, crc32c};
@@ -18,6 +19,11 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A batch that decodes to more than this is not one of Kafka's (max.message.bytes bounds it far below).
 const MOST_DECODED_BYTES: usize = 256 << 20;
+/// Producers of another run whose records are told apart; those beyond are foreign.
+pub const MOST_SENDING_PRODUCERS: usize = 4096;
+/// Records of another run wait for its clock in this number at most, and for so long.
+const MOST_UNPLACED: usize = 1 << 20;
+const PLACED_WITHIN_NS: u64 = 10_000_000_000;
 
 /// What one group has been given.
 #[derive(Debug)]
@@ -157,6 +163,15 @@ pub struct Verifier {
     placement: StampPlacement,
     scratch: Vec<u8>,
     matched: Vec<MatchedRun>,
+    unplaced: Vec<Unplaced>,
+}
+
+/// A record of another run, whose clock is not known yet.
+#[derive(Clone, Copy, Debug)]
+struct Unplaced {
+    due_ns: u64,
+    timestamp_ms: i64,
+    at_ns: u64,
 }
 
 /// A batch that was delivered.
@@ -188,6 +203,7 @@ impl Verifier {
             placement,
             scratch: Vec::new(),
             matched: Vec::new(),
+            unplaced: Vec::new(),
         }
     }
 
@@ -257,7 +273,19 @@ impl Verifier {
             let Stamp {
                 producer, sequence, ..
             } = parsed.stamp;
-            if (producer as usize) < shared.shares.len() && parsed.verify(shared.run_id, crc32c(payload)) {
+            let producers = match shared.sender_clock {
+                Some(_) => MOST_SENDING_PRODUCERS,
+                None => shared.shares.len(),
+            };
+            if (producer as usize) < producers && parsed.verify(shared.run_id, crc32c(payload)) {
+                if let Some(clock) = &shared.sender_clock {
+                    let record = Unplaced {
+                        due_ns: parsed.stamp.due_ns,
+                        timestamp_ms: batch.base_timestamp_ms() + record.timestamp_delta_ms,
+                        at_ns,
+                    };
+                    self.time(shared, clock, interval, record);
+                }
                 match &mut run {
                     Some(run)
                         if run.producer == producer
@@ -315,6 +343,60 @@ impl Verifier {
             .fetch_add(delivered.records, Ordering::Relaxed);
         self.scratch = scratch;
         delivered
+    }
+
+    /// Records the end-to-end latency of another run's record, or keeps it until that run's clock is known.
+    fn time(&mut self, shared: &Shared, clock: &SenderClock, interval: &mut Interval, record: Unplaced) {
+        let waits_for_long = self.unplaced.len() >= MOST_UNPLACED
+            || self
+                .unplaced
+                .first()
+                .is_some_and(|first| record.at_ns.saturating_sub(first.at_ns) > PLACED_WITHIN_NS);
+        if waits_for_long && clock.place(0) == Placed::NotYet {
+            clock.give_up();
+        }
+        if clock.place(0) == Placed::NotYet {
+            self.unplaced.push(record);
+            return;
+        }
+        for earlier in std::mem::take(&mut self.unplaced) {
+            record_of_other_run(shared, clock, interval, earlier);
+        }
+        record_of_other_run(shared, clock, interval, record);
+    }
+
+    /// Nothing more comes: what waits for another run's clock waits no longer.
+    pub fn finish(&mut self, shared: &Shared, interval: &mut Interval) {
+        let Some(clock) = &shared.sender_clock else {
+            return;
+        };
+        if !self.unplaced.is_empty() && clock.place(0) == Placed::NotYet {
+            clock.give_up();
+        }
+        for record in std::mem::take(&mut self.unplaced) {
+            record_of_other_run(shared, clock, interval, record);
+        }
+    }
+}
+
+/// By the phase in which it was due. Where the other run's clock is not known, its timestamp stands in for the due time:
+/// the wall clocks of two hosts, in whole milliseconds, which the result marks as not valid.
+fn record_of_other_run(shared: &Shared, clock: &SenderClock, interval: &mut Interval, record: Unplaced) {
+    let since_ns = match clock.place(record.due_ns) {
+        Placed::At(ns) => ns,
+        Placed::NotYet | Placed::Never => {
+            clock.count_unplaced(1);
+            let wall_start_ns = shared.clock.wall_start().as_nanos() as i128;
+            let ns = i128::from(record.timestamp_ms) * 1_000_000 - wall_start_ns;
+            i64::try_from(ns).unwrap_or(i64::MIN)
+        }
+    };
+    let phase = shared.phase_at(u64::try_from(since_ns).unwrap_or(0));
+    let histogram = interval.phases[phase].histogram(Metric::EndToEnd);
+    // Shifted to where neither is negative.
+    match u64::try_from(i128::from(record.at_ns) - i128::from(since_ns)) {
+        Ok(latency_ns) => histogram.record_n(latency_ns, 1),
+        Err(_) => histogram.record_since(1, 0, 1),
     }
 }
 
@@ -383,7 +465,7 @@ fn record_end_to_end(
     at_ns: u64,
     start_ns: u64,
 ) {
-    let Some(share) = &shared.shares[producer as usize] else {
+    let Some(Some(share)) = shared.shares.get(producer as usize) else {
         return;
     };
     let (mut first, end) = (first, first + count);

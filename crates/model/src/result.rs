@@ -52,6 +52,9 @@ pub struct RunResult {
     pub host: Host,
     /// How the clocks of sender and receiver are related.
     pub clock_domain: ClockDomain,
+    /// The clocks of sender and receiver; absent where they are one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
     /// The topics that were loaded.
     pub topics: Vec<Topic>,
     /// The consumer groups that read.
@@ -305,6 +308,27 @@ pub struct Host {
 pub enum ClockDomain {
     /// Sender and receiver are one process with one monotonic clock: no error of synchronisation.
     OneProcess,
+    /// The sender is another run of the same run id, and its clock was compared with the receiver's; see `clocks`.
+    Compared,
+    /// The sender is another run of the same run id, and its clock is not known: end-to-end latency rests on the records'
+    /// timestamps, is wrong by as much as the wall clocks differ, and is not valid.
+    Unknown,
+}
+
+/// How the clock of this run, which received, and that of the run that sent were found to be related.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    /// This run's wall clock less the sender's, in nanoseconds; end-to-end latency does not depend on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_offset_ns: Option<i64>,
+    /// End-to-end latency is wrong by at most this: half of the least time that a question and its answer were under way,
+    /// and what two clocks may drift apart since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_ns: Option<u64>,
+    /// Questions that were answered.
+    pub exchanges_count: u64,
+    /// Records that came without the sender's clock being known.
+    pub unplaced_count: u64,
 }
 
 /// A topic that was loaded.
@@ -459,8 +483,10 @@ pub struct Consumed {
 pub struct Verification {
     /// Records that were held against what was sent.
     pub checked_count: u64,
-    /// Records acknowledged that a group did not get, though it read what lies behind them.
-    pub lost_count: u64,
+    /// Records acknowledged that a group did not get, though it read what lies behind them; absent where another run sent
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_count: Option<u64>,
     /// Records at the end of the log that a group had not read when the drain time-out was over: not lost, only not read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unread_count: Option<u64>,
@@ -482,7 +508,10 @@ pub struct Verification {
 impl Verification {
     /// Whether any record was lost, duplicated, reordered or damaged.
     pub fn found_damage(&self) -> bool {
-        self.lost_count > 0 || self.duplicated_count > 0 || self.reordered_count > 0 || self.corrupt_count > 0
+        self.lost_count.is_some_and(|count| count > 0)
+            || self.duplicated_count > 0
+            || self.reordered_count > 0
+            || self.corrupt_count > 0
     }
 }
 
@@ -529,6 +558,9 @@ pub struct LatencySummary {
     /// finished, when the phase ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub censored_count: Option<u64>,
+    /// Values among `count` that were below zero, which clocks of two hosts can bring about; they are taken as zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub negative_count: Option<u64>,
 }
 
 /// Batches and requests of a phase.

@@ -49,7 +49,7 @@ fn totals(seconds: u64, failures: u64, group: &str) -> Totals {
         }],
         verification: Some(Verification {
             checked_count: acknowledged,
-            lost_count: 0,
+            lost_count: Some(0),
             unread_count: Some(0),
             expired_count: Some(0),
             duplicated_count: 0,
@@ -77,6 +77,7 @@ fn latency(metric: Metric, count: u64, p50_ns: u64) -> LatencySummary {
         max_ns: p50_ns * 20,
         mean_ns: p50_ns as f64 * 1.25,
         censored_count: (metric == Metric::Response).then_some(0),
+        negative_count: (metric == Metric::EndToEnd).then_some(0),
     }
 }
 
@@ -170,7 +171,13 @@ fn full() -> RunResult {
             clock_source: Some("tsc".to_owned()),
             cgroup_quota_cpus: Some(4.0),
         },
-        clock_domain: ClockDomain::OneProcess,
+        clock_domain: ClockDomain::Compared,
+        clocks: Some(Clocks {
+            wall_offset_ns: Some(-250_000_000),
+            bound_ns: Some(700_000),
+            exchanges_count: 71,
+            unplaced_count: 0,
+        }),
         topics: vec![Topic {
             name: "plimsoll-7f3a-0".to_owned(),
             partitions_count: 3,

@@ -61,7 +61,7 @@ pub fn summary(result: &RunResult) -> String {
             "consumed_count",
             optional(totals.map(|t| t.consumed.iter().map(|group| group.records_count).sum::<u64>())),
         ),
-        ("lost_count", optional(verification.map(|v| v.lost_count))),
+        ("lost_count", optional(verification.and_then(|v| v.lost_count))),
         (
             "duplicated_count",
             optional(verification.map(|v| v.duplicated_count)),

@@ -210,7 +210,7 @@ fn a_run_that_lost_records() {
         result.phases[1].totals.as_mut().expect("totals"),
     ] {
         let verification = totals.verification.as_mut().expect("verified");
-        verification.lost_count = 12;
+        verification.lost_count = Some(12);
         verification.duplicated_count = 3;
         verification.redelivered_count = 500;
         totals.confirmed_count = totals.acknowledged_count.map(|count| count - 9);

@@ -12,6 +12,7 @@
 )]
 
 mod broker_killed;
+mod clocks;
 mod embedded;
 mod java_tools;
 mod kcat;

@@ -34,7 +34,14 @@ impl Scratch {
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Value {
         let mut command = Command::new(crate::plimsoll());
-        command.arg("run").args(arguments).current_dir(&self.0);
+        command.arg("run").args(arguments);
+        self.run_command(command)
+    }
+
+    /// The same for a command that runs plimsoll.
+    #[track_caller]
+    pub fn run_command(&self, mut command: Command) -> Value {
+        command.current_dir(&self.0);
         let told = program::run(&mut command, "", Duration::from_secs(180)).succeeded();
         let runs: Vec<PathBuf> = fs::read_dir(self.0.join("plimsoll-runs"))
             .unwrap_or_else(|error| panic!("no plimsoll-runs: {error}\n{told}"))

@@ -65,7 +65,7 @@ impl Table<'_> {
         let verification = |pick: fn(&model::result::Verification) -> u64| {
             move |totals: &Totals| totals.verification.as_ref().map(pick)
         };
-        self.row("lost", verification(|found| found.lost_count));
+        self.row("lost", |totals| totals.verification?.lost_count);
         if self
             .whole_run
             .verification

@@ -142,7 +142,7 @@ fn judged(result: &RunResult, manner: Manner) -> String {
 
 fn damage(found: &Verification) -> Option<String> {
     let kinds = [
-        (found.lost_count, "lost"),
+        (found.lost_count.unwrap_or(0), "lost"),
         (found.duplicated_count, "duplicated"),
         (found.reordered_count, "reordered"),
         (found.corrupt_count, "corrupt"),

@@ -1,6 +1,6 @@
 //! The latencies of the measured phase, one row a metric.
 
-use model::result::{LatencySummary, Metric, RunResult};
+use model::result::{ClockDomain, LatencySummary, Metric, RunResult};
 
 use super::Manner;
 use crate::figures;
@@ -89,6 +89,7 @@ fn fewest_samples(quantile: f64) -> u64 {
 fn why_absent(metric: Metric, manner: Manner) -> &'static str {
     match metric {
         Metric::EndToEnd if !manner.consumes => "nothing was read back",
+        Metric::EndToEnd if !manner.produces => "the sender's due times are not known; see --run-id",
         Metric::EndToEnd => "the records carry no due time",
         _ if !manner.produces => "nothing was produced",
         Metric::Response | Metric::Service if manner.acks_0 => "no broker ack (acks=0)",
@@ -128,6 +129,23 @@ fn notes(result: &RunResult, phase: &model::result::Phase) -> Vec<String> {
              the cluster's latency",
             figures::percent(ratio)
         ));
+    }
+    if let (Some(clocks), Some(_)) = (result.clocks, phase.latency(Metric::EndToEnd)) {
+        let bound = clocks.bound_ns.map_or("an unknown error".to_owned(), |ns| {
+            format!("± {}", figures::time(ns))
+        });
+        notes.push(match (result.clock_domain, clocks.wall_offset_ns) {
+            (ClockDomain::Compared, Some(offset_ns)) => {
+                let way = if offset_ns < 0 { "behind" } else { "ahead of" };
+                format!(
+                    "end-to-end: exact to {bound}, by {} exchanges with the run that sends; this host's wall clock is {} {way} \
+                     the sender's, which is taken into account",
+                    figures::count(clocks.exchanges_count),
+                    figures::time(offset_ns.unsigned_abs())
+                )
+            }
+            _ => "end-to-end: not valid, since the clock of the run that sends is not known".to_owned(),
+        });
     }
     if phase.short {
         notes.push(format!(
