@@ -31,6 +31,11 @@ pub fn kcat() -> Result<PathBuf> {
     program("kcat", "kcat", "kcat")
 }
 
+/// `openssl`, installed where it is missing.
+pub fn openssl() -> Result<PathBuf> {
+    program("openssl", "OpenSSL", "openssl")
+}
+
 /// `faketime`, installed where it is missing.
 pub fn faketime() -> Result<PathBuf> {
     program("faketime", "faketime", "faketime")

@@ -7,12 +7,13 @@ mod assembly;
 mod cluster;
 mod node;
 mod probe;
+mod secured;
 mod tool;
 mod version;
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use crate::workspace::Workspace;
@@ -67,6 +68,9 @@ pub struct Up {
     /// A broker property, over those that are set here; may be repeated
     #[arg(long = "property", value_name = "KEY=VALUE", value_parser = property)]
     properties: Vec<(String, String)>,
+    /// Listeners with TLS and SASL too; properties files of clients for them stand in the cluster's directory, secured/
+    #[arg(long)]
+    secured: bool,
     #[command(flatten)]
     cluster: Named,
 }
@@ -80,6 +84,7 @@ pub fn run(workspace: &Workspace, command: Command) -> Result<ExitCode> {
                 version: up.version,
                 brokers: up.brokers,
                 properties: up.properties,
+                secured: up.secured,
             };
             println!("bootstrap: {}", self::up(workspace, &plan)?);
         }
@@ -138,6 +143,14 @@ pub fn up(workspace: &Workspace, plan: &Plan) -> Result<String> {
         return Err(error);
     }
     Ok(cluster.bootstrap())
+}
+
+/// Where certificates, stores and clients' properties files of a cluster with TLS and SASL stand.
+pub fn secured_directory(workspace: &Workspace, name: &str) -> Result<std::path::PathBuf> {
+    let cluster = Cluster::find(workspace, name)?;
+    Ok(cluster
+        .with_context(|| format!("no cluster {name} is up"))?
+        .secured_directory())
 }
 
 /// Ends the cluster of that name and removes its data; `false` if there is none.

@@ -20,6 +20,7 @@ mod kafka;
 mod process;
 mod status;
 mod test;
+mod tier;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,8 +41,8 @@ struct Arguments {
 enum Chore {
     /// Formatting, clippy with warnings as errors, the house rules, and cargo-deny where it is installed
     Check(check::Arguments),
-    /// All tests: the workspace's, then those against real Kafka and its tools, and kcat
-    Test,
+    /// All tests: the workspace's, then those against real Kafka and its tools, and kcat; or a tier that takes longer
+    Test(test::Arguments),
     /// Rates and CPU: with embedded brokers, and beside Kafka's own tools and librdkafka's on real Kafka
     Bench(bench::Arguments),
     /// Which tier was run last, on which commit, and how it ended
@@ -55,7 +56,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = Workspace::locate().and_then(|workspace| match arguments.chore {
         Chore::Check(arguments) => check::run(&workspace, &arguments),
-        Chore::Test => test::run(&workspace),
+        Chore::Test(arguments) => test::run(&workspace, &arguments),
         Chore::Bench(arguments) => bench::run(&workspace, &arguments),
         Chore::Status => status::print(&workspace),
         Chore::Kafka(command) => kafka::run(&workspace, command),

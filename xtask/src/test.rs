@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::tier::Progress;
 use crate::workspace::Workspace;
 use crate::{debian, kafka, status};
 
@@ -14,10 +15,10 @@ use crate::{debian, kafka, status};
 const CLUSTER: &str = "test";
 
 /// Tests that ran, by how they ended.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Counts {
-    passed: u64,
-    failed: u64,
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
 }
 
 impl AddAssign for Counts {
@@ -27,24 +28,38 @@ impl AddAssign for Counts {
     }
 }
 
-/// Runs the workspace's tests, then the interop tests on a cluster of their own. The last line on standard output is
-/// `N passed, N failed`; what could not be run at all counts as one failure.
-pub fn run(workspace: &Workspace) -> Result<ExitCode> {
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// plimsoll on Apache Kafka 4.4 to 2.1, one release after the other; goes on where it stopped
+    #[arg(long)]
+    versions: bool,
+}
+
+/// Runs the tier that is asked for. The last line on standard output is `N passed, N failed`; what could not be run at all
+/// counts as one failure.
+pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
+    if arguments.versions {
+        return versions(workspace);
+    }
     let start = Instant::now();
     let mut counts = Counts::default();
-    let mut count = |what: &str, outcome: Result<Counts>| {
-        counts += outcome.unwrap_or_else(|error| {
-            eprintln!("{what}: {error:#}");
-            Counts { passed: 0, failed: 1 }
-        });
-    };
+    let mut count = |what: &str, outcome: Result<Counts>| counts += counted(what, outcome);
     count("the workspace's tests", workspace_tests(workspace));
     match prepare_interop(workspace) {
         Ok(()) => {
             // A tool waits for its JVM most of the time; a run with a rate to keep wants the machine for itself.
             let tools = run_counting(&mut interop(
                 workspace,
-                &["--skip", "run::", "--skip", "broker_killed::"],
+                &[
+                    "--skip",
+                    "run::",
+                    "--skip",
+                    "broker_killed::",
+                    "--skip",
+                    "security::",
+                    "--skip",
+                    "versions::",
+                ],
                 2,
             ));
             count("Kafka's tools and kcat", tools);
@@ -53,20 +68,42 @@ pub fn run(workspace: &Workspace) -> Result<ExitCode> {
                 on_real_kafka(workspace, &mut interop(workspace, &["run::"], 1)),
             );
             count(
+                "TLS and SASL on real Kafka",
+                on_secured_kafka(workspace, newest()?, &mut interop(workspace, &["security::"], 2)),
+            );
+            count(
                 "a broker killed",
                 run_counting(&mut interop(workspace, &["broker_killed::"], 1)),
             );
         }
         Err(error) => count("the interop tests", Err(error)),
     }
+    ended(workspace, "test", start, counts, "")
+}
+
+/// What could not be run at all counts as one failure.
+fn counted(what: &str, outcome: Result<Counts>) -> Counts {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{what}: {error:#}");
+        Counts { passed: 0, failed: 1 }
+    })
+}
+
+fn ended(
+    workspace: &Workspace,
+    tier: &str,
+    start: Instant,
+    counts: Counts,
+    besides: &str,
+) -> Result<ExitCode> {
     let summary = format!("{} passed, {} failed", counts.passed, counts.failed);
     eprintln!("took {}", status::for_people(start.elapsed()));
     status::record(
         workspace,
-        "test",
+        tier,
         start.elapsed(),
         counts.failed == 0,
-        summary.as_str(),
+        format!("{summary}{besides}"),
     )?;
     println!("{summary}");
     Ok(if counts.failed == 0 {
@@ -74,6 +111,52 @@ pub fn run(workspace: &Workspace) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The releases of the tier `--versions`, and whether each is tested with TLS and SASL too.
+const RELEASES: [(&str, bool); 5] = [
+    ("4.4.0", true),
+    ("3.9.2", true),
+    ("2.8.2", false),
+    ("2.4.1", false),
+    ("2.1.1", false),
+];
+
+/// One release after the other. Releases that passed on this commit, in a run that was cut short, are not run again.
+fn versions(workspace: &Workspace) -> Result<ExitCode> {
+    const TIER: &str = "test --versions";
+    let start = Instant::now();
+    prepare_interop(workspace)?;
+    let mut progress = Progress::of(workspace, TIER)?;
+    for (release, has_security) in RELEASES {
+        if let Some(counts) = progress.passed(release) {
+            eprintln!(
+                "Apache Kafka {release}: passed before on this commit ({} tests)",
+                counts.passed
+            );
+            continue;
+        }
+        let version: kafka::Version = release.parse().map_err(anyhow::Error::msg)?;
+        let mut counts = counted(
+            release,
+            on_release(workspace, version, &mut interop(workspace, &["versions::"], 1)),
+        );
+        if has_security {
+            counts += counted(
+                release,
+                on_secured_kafka(workspace, version, &mut interop(workspace, &["security::"], 2)),
+            );
+        }
+        progress.ended(workspace, release, counts)?;
+    }
+    let counts = progress.sum();
+    let besides = progress.told();
+    progress.over(workspace)?;
+    ended(workspace, TIER, start, counts, &besides)
+}
+
+fn newest() -> Result<kafka::Version> {
+    kafka::DEFAULT_VERSION.parse().map_err(anyhow::Error::msg)
 }
 
 fn workspace_tests(workspace: &Workspace) -> Result<Counts> {
@@ -91,6 +174,7 @@ fn prepare_interop(workspace: &Workspace) -> Result<()> {
     debian::java()?;
     debian::kcat()?;
     debian::faketime()?;
+    debian::openssl()?;
     Ok(())
 }
 
@@ -110,18 +194,56 @@ fn interop(workspace: &Workspace, filter: &[&str], threads: u32) -> Command {
 
 /// Runs tests while a cluster of three brokers is up.
 fn on_real_kafka(workspace: &Workspace, tests: &mut Command) -> Result<Counts> {
-    // A cluster that an interrupted run has left would not be fresh.
-    kafka::down(workspace, CLUSTER)?;
     let plan = kafka::Plan {
         name: CLUSTER.to_owned(),
-        version: kafka::DEFAULT_VERSION.parse().map_err(anyhow::Error::msg)?,
+        version: newest()?,
         brokers: 3,
         properties: Vec::new(),
+        secured: false,
     };
+    on_cluster(workspace, &plan, tests)
+}
+
+/// Runs tests while one broker of that release is up.
+fn on_release(workspace: &Workspace, version: kafka::Version, tests: &mut Command) -> Result<Counts> {
+    let plan = kafka::Plan {
+        name: format!("{CLUSTER}-{version}"),
+        version,
+        brokers: 1,
+        properties: Vec::new(),
+        secured: false,
+    };
+    on_cluster(workspace, &plan, tests)
+}
+
+/// Runs tests while one broker with TLS and SASL is up, which ends sessions after four seconds.
+fn on_secured_kafka(workspace: &Workspace, version: kafka::Version, tests: &mut Command) -> Result<Counts> {
+    let plan = kafka::Plan {
+        name: format!("{CLUSTER}-secured-{version}"),
+        version,
+        brokers: 1,
+        properties: vec![("connections.max.reauth.ms".to_owned(), "4000".to_owned())],
+        secured: true,
+    };
+    on_cluster(workspace, &plan, tests)
+}
+
+fn on_cluster(workspace: &Workspace, plan: &kafka::Plan, tests: &mut Command) -> Result<Counts> {
+    // A cluster that an interrupted run has left would not be fresh.
+    kafka::down(workspace, &plan.name)?;
     eprintln!("starting Apache Kafka {}", plan.version);
-    let bootstrap = kafka::up(workspace, &plan)?;
-    let counts = run_counting(tests.env("PLIMSOLL_TEST_KAFKA", bootstrap));
-    kafka::down(workspace, CLUSTER)?;
+    let bootstrap = kafka::up(workspace, plan)?;
+    tests.env("PLIMSOLL_TEST_KAFKA_VERSION", plan.version.to_string());
+    tests.env("PLIMSOLL_TEST_KAFKA", &bootstrap);
+    if plan.secured {
+        tests.env("PLIMSOLL_TEST_SECURED_KAFKA", &bootstrap);
+        tests.env(
+            "PLIMSOLL_TEST_SECURED_FILES",
+            kafka::secured_directory(workspace, &plan.name)?,
+        );
+    }
+    let counts = run_counting(tests);
+    kafka::down(workspace, &plan.name)?;
     counts
 }
 

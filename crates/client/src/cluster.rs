@@ -5,13 +5,18 @@
 //! `T`, which comes back with the answer or with the loss of the connection.
 
 use crate::net::{CloseReason, ConnId, Frame, NetAction, NetEvent, Outgoing, SocketOptions};
+use crate::security::{Login, Secured};
 use model::client_config::{ConnectionConfig, HostPort};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 use wire::codec::{Layout, Message, Reader, Request};
 use wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
+use wire::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
+use wire::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
+use wire::sasl::{ClientExchange, Step};
 use wire::versions::{ApiVersionTable, Unsupported};
 use wire::{ApiKey, ErrorCode};
 
@@ -38,6 +43,8 @@ pub struct ClusterConfig {
     pub metadata_max_age_ns: u64,
     /// Socket options.
     pub socket: SocketOptions,
+    /// TLS and SASL, or why they cannot be used.
+    pub secured: Result<Secured, String>,
 }
 
 impl ClusterConfig {
@@ -59,6 +66,7 @@ impl ClusterConfig {
                 receive_buffer_bytes: connection.receive_buffer_bytes.map(|bytes| bytes as usize),
                 max_frame_bytes,
             },
+            secured: Secured::prepare(&connection.security).map_err(|error| error.to_string()),
         }
     }
 }
@@ -181,6 +189,12 @@ enum Purpose<T> {
     Versions {
         version: i16,
     },
+    Handshake {
+        version: i16,
+    },
+    Authenticate {
+        version: i16,
+    },
     Metadata {
         version: i16,
     },
@@ -204,9 +218,22 @@ struct InFlight<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LinkState {
     Idle,
-    Connecting { conn: ConnId, since_ns: u64 },
-    Negotiating { conn: ConnId, since_ns: u64 },
-    Ready { conn: ConnId },
+    Connecting {
+        conn: ConnId,
+        since_ns: u64,
+    },
+    Negotiating {
+        conn: ConnId,
+        since_ns: u64,
+    },
+    /// Logs in, at first or anew; requests that were sent before are still answered.
+    Authenticating {
+        conn: ConnId,
+        since_ns: u64,
+    },
+    Ready {
+        conn: ConnId,
+    },
 }
 
 #[derive(Debug)]
@@ -220,6 +247,11 @@ struct Link<T> {
     retry_at_ns: u64,
     last_failure: Option<CloseReason>,
     versions: Option<ApiVersionTable>,
+    exchange: Option<ClientExchange>,
+    /// When the session ends unless it is logged in anew before (KIP-368).
+    log_in_again_ns: Option<u64>,
+    /// Whether it has answered anything but the question for its versions since it was opened.
+    has_served: bool,
     /// Its oldest question has waited for an answer for longer than [`SLOW_NS`].
     is_slow: bool,
 }
@@ -236,6 +268,9 @@ impl<T> Link<T> {
             retry_at_ns: 0,
             last_failure: None,
             versions: None,
+            exchange: None,
+            log_in_again_ns: None,
+            has_served: false,
             is_slow: false,
         }
     }
@@ -245,6 +280,7 @@ impl<T> Link<T> {
             LinkState::Idle => None,
             LinkState::Connecting { conn, .. }
             | LinkState::Negotiating { conn, .. }
+            | LinkState::Authenticating { conn, .. }
             | LinkState::Ready { conn } => Some(conn),
         }
     }
@@ -348,7 +384,8 @@ impl<T> Cluster<T> {
             })
     }
 
-    /// Why no broker of this cluster can be spoken with at all, if that is so (no common version).
+    /// Why no broker of this cluster can be spoken with at all, if that is so: no common version, a login that is refused, a
+    /// certificate that is not trusted.
     pub fn unusable(&self) -> Option<&str> {
         self.unusable.as_deref()
     }
@@ -509,7 +546,9 @@ impl<T> Cluster<T> {
             link.is_slow = oldest.is_some_and(|request| now_ns >= request.asked_ns + SLOW_NS);
             let late = match link.state {
                 LinkState::Idle => None,
-                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => (now_ns
+                LinkState::Connecting { since_ns, .. }
+                | LinkState::Negotiating { since_ns, .. }
+                | LinkState::Authenticating { since_ns, .. } => (now_ns
                     >= since_ns + self.config.setup_timeout_ns)
                     .then_some("socket.connection.setup.timeout.ms"),
                 LinkState::Ready { .. } => link
@@ -522,6 +561,10 @@ impl<T> Cluster<T> {
             if let (Some(what), Some(conn)) = (late, link.conn()) {
                 self.actions.push(NetAction::Close { conn });
                 self.lose(index, CloseReason::TimedOut { what }, now_ns);
+            } else if let LinkState::Ready { conn } = link.state
+                && link.log_in_again_ns.is_some_and(|at_ns| now_ns >= at_ns)
+            {
+                self.log_in(index, conn, now_ns);
             }
         }
         if self.has_metadata && now_ns >= self.metadata_fresh_until_ns {
@@ -539,12 +582,15 @@ impl<T> Cluster<T> {
         for link in &self.links {
             match link.state {
                 LinkState::Idle => {}
-                LinkState::Connecting { since_ns, .. } | LinkState::Negotiating { since_ns, .. } => {
-                    at(since_ns + self.config.setup_timeout_ns)
-                }
+                LinkState::Connecting { since_ns, .. }
+                | LinkState::Negotiating { since_ns, .. }
+                | LinkState::Authenticating { since_ns, .. } => at(since_ns + self.config.setup_timeout_ns),
                 LinkState::Ready { .. } => {
                     if let Some(request) = link.in_flight.iter().find(|request| request.has_answer) {
                         at(request.timeout_at_ns);
+                    }
+                    if let Some(at_ns) = link.log_in_again_ns {
+                        at(at_ns);
                     }
                 }
             }
@@ -616,6 +662,13 @@ impl<T> Cluster<T> {
     }
 
     fn connect(&mut self, index: usize, now_ns: u64) {
+        let secured = match &self.config.secured {
+            Ok(secured) => secured.clone(),
+            Err(problem) => {
+                self.unusable.get_or_insert_with(|| problem.clone());
+                return;
+            }
+        };
         let conn = ConnId {
             owner: self.config.owner,
             serial: self.next_serial,
@@ -631,6 +684,7 @@ impl<T> Cluster<T> {
             address: link.address.clone(),
             attempt: link.attempts,
             options: self.config.socket,
+            secured,
         });
         link.attempts = link.attempts.wrapping_add(1);
     }
@@ -707,7 +761,7 @@ impl<T> Cluster<T> {
         let version = match self.version(node, ApiKey::METADATA, 1..=12) {
             Ok(version) => version,
             Err(error) => {
-                self.unusable = Some(error.to_string());
+                self.unusable = Some(format!("{error}; plimsoll speaks with Kafka 2.1 and newer"));
                 return;
             }
         };
@@ -780,6 +834,25 @@ impl<T> Cluster<T> {
         };
         match request.purpose {
             Purpose::Versions { version } => self.on_versions(index, conn, version, &mut reader, now_ns),
+            Purpose::Handshake { version } => {
+                let response = SaslHandshakeResponse::decode(version, &mut reader)
+                    .map_err(|error| format!("SaslHandshake: {error}"))?;
+                self.on_handshake(index, conn, &response, now_ns);
+                Ok(())
+            }
+            Purpose::Authenticate { version } => {
+                if SaslAuthenticateRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
+                    let flexible = Layout {
+                        version,
+                        flexible: true,
+                    };
+                    reader.skip_tagged(flexible).map_err(|error| error.to_string())?;
+                }
+                let response = SaslAuthenticateResponse::decode(version, &mut reader)
+                    .map_err(|error| format!("SaslAuthenticate: {error}"))?;
+                self.on_authenticate(index, conn, &response, now_ns);
+                Ok(())
+            }
             Purpose::Metadata { version } => {
                 if MetadataRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
                     reader
@@ -790,6 +863,7 @@ impl<T> Cluster<T> {
                         .map_err(|error| error.to_string())?;
                 }
                 self.metadata_in_flight = false;
+                self.links[index].has_served = true;
                 let response = MetadataResponse::decode(version, &mut reader)
                     .map_err(|error| format!("metadata: {error}"))?;
                 self.on_metadata(response, now_ns);
@@ -809,6 +883,7 @@ impl<T> Cluster<T> {
                         .map_err(|error| error.to_string())?;
                 }
                 let body_at = reader.position_bytes();
+                self.links[index].has_served = true;
                 let written_ns = request.written_ns.unwrap_or(now_ns);
                 let node = self.links[index].node;
                 self.events.push_back(ClusterEvent::Answer {
@@ -847,6 +922,20 @@ impl<T> Cluster<T> {
         }
         let link = &mut self.links[index];
         link.versions = Some(ApiVersionTable::new(&response));
+        if self.login().is_some() {
+            self.log_in(index, conn, now_ns);
+        } else {
+            self.open_for_requests(index, conn, now_ns);
+        }
+        Ok(())
+    }
+
+    fn login(&self) -> Option<Arc<Login>> {
+        self.config.secured.as_ref().ok()?.login.clone()
+    }
+
+    fn open_for_requests(&mut self, index: usize, conn: ConnId, now_ns: u64) {
+        let link = &mut self.links[index];
         link.state = LinkState::Ready { conn };
         link.failures = 0;
         let node = link.node;
@@ -854,7 +943,127 @@ impl<T> Cluster<T> {
         if self.metadata_wanted && !self.metadata_in_flight {
             self.ask_metadata(now_ns);
         }
-        Ok(())
+    }
+
+    /// Names the mechanism, which begins a login.
+    fn log_in(&mut self, index: usize, conn: ConnId, now_ns: u64) {
+        let Some(login) = self.login() else { return };
+        self.links[index].log_in_again_ns = None;
+        self.links[index].state = LinkState::Authenticating {
+            conn,
+            since_ns: now_ns,
+        };
+        let version = self.links[index]
+            .versions
+            .as_ref()
+            .and_then(|versions| versions.pick(ApiKey::SASL_HANDSHAKE, 1..=1).ok());
+        let Some(version) = version else {
+            let what = "it does not know SaslHandshake 1";
+            return self.refused(index, conn, what, now_ns);
+        };
+        match login.exchange() {
+            Ok(exchange) => self.links[index].exchange = Some(exchange),
+            // What is missing may come: a token that is being renewed.
+            Err(error) => {
+                let reason = CloseReason::NotAuthenticated { error };
+                self.actions.push(NetAction::Close { conn });
+                return self.lose(index, reason, now_ns);
+            }
+        }
+        let request = SaslHandshakeRequest {
+            mechanism: login.mechanism().to_owned(),
+        };
+        let correlation = self.next_correlation();
+        let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
+        let purpose = Purpose::Handshake { version };
+        self.push_own(index, conn, head, correlation, purpose, now_ns);
+    }
+
+    fn on_handshake(&mut self, index: usize, conn: ConnId, response: &SaslHandshakeResponse, now_ns: u64) {
+        match response.error_code {
+            ErrorCode::NONE => {
+                let first = self.links[index].exchange.as_mut().map(ClientExchange::first);
+                self.authenticate(index, conn, first.unwrap_or_default(), now_ns);
+            }
+            ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
+                let what = format!(
+                    "the mechanism is not enabled there; enabled: {}",
+                    response.mechanisms.join(", ")
+                );
+                self.refused(index, conn, &what, now_ns);
+            }
+            ErrorCode::ILLEGAL_SASL_STATE => {
+                let what = "its listener does not expect SASL; set security.protocol=PLAINTEXT or SSL";
+                self.refused(index, conn, what, now_ns);
+            }
+            other => self.refused(index, conn, other.name(), now_ns),
+        }
+    }
+
+    fn authenticate(&mut self, index: usize, conn: ConnId, auth_bytes: Vec<u8>, now_ns: u64) {
+        let version = self.links[index]
+            .versions
+            .as_ref()
+            .and_then(|versions| versions.pick(ApiKey::SASL_AUTHENTICATE, 0..=2).ok())
+            .unwrap_or(0);
+        let request = SaslAuthenticateRequest { auth_bytes };
+        let correlation = self.next_correlation();
+        let head = wire::header::encode_request(correlation, Some(&self.config.client_id), version, &request);
+        let purpose = Purpose::Authenticate { version };
+        self.push_own(index, conn, head, correlation, purpose, now_ns);
+    }
+
+    fn on_authenticate(
+        &mut self,
+        index: usize,
+        conn: ConnId,
+        response: &SaslAuthenticateResponse,
+        now_ns: u64,
+    ) {
+        let link = &mut self.links[index];
+        if response.error_code != ErrorCode::NONE {
+            let said = response.error_message.clone().filter(|text| !text.is_empty());
+            let mut what = said.unwrap_or_else(|| response.error_code.name().to_owned());
+            if let Some(ClientExchange::OAuthBearer(bearer)) = &link.exchange
+                && let Some(refusal) = bearer.refusal()
+                && !what.contains(refusal)
+            {
+                what = format!("{what} {refusal}");
+            }
+            return self.refused(index, conn, &what, now_ns);
+        }
+        let step = link
+            .exchange
+            .as_mut()
+            .map_or(Ok(Step::Done), |exchange| exchange.next(&response.auth_bytes));
+        match step {
+            Ok(Step::Send(bytes)) => self.authenticate(index, conn, bytes, now_ns),
+            Ok(Step::Done) => {
+                link.exchange = None;
+                if response.session_lifetime_ms > 0 {
+                    // Java's clients take 85 to 95 % of it, by chance; by the connection's number they differ as well.
+                    let percent = 85 + u64::from(conn.serial) % 10;
+                    let lifetime_ns = (response.session_lifetime_ms as u64).saturating_mul(1_000_000);
+                    link.log_in_again_ns = Some(now_ns.saturating_add(lifetime_ns / 100 * percent));
+                }
+                self.open_for_requests(index, conn, now_ns);
+            }
+            Err(error) => self.refused(index, conn, &error.to_string(), now_ns),
+        }
+    }
+
+    /// A login that is refused will be refused again: nothing goes on without it.
+    fn refused(&mut self, index: usize, conn: ConnId, what: &str, now_ns: u64) {
+        let link = &self.links[index];
+        let mechanism = self.login().map_or("SASL", |login| login.mechanism());
+        let error = format!("authentication failed with {mechanism}: {what}");
+        let broker = match link.node {
+            Node::Broker(id) => format!("broker {id} at {}", link.address),
+            Node::Bootstrap(_) => link.address.to_string(),
+        };
+        self.unusable.get_or_insert(format!("{broker}: {error}"));
+        self.actions.push(NetAction::Close { conn });
+        self.lose(index, CloseReason::NotAuthenticated { error }, now_ns);
     }
 
     fn on_metadata(&mut self, response: MetadataResponse, now_ns: u64) {
@@ -938,8 +1147,34 @@ impl<T> Cluster<T> {
         let idle_close = matches!(link.state, LinkState::Ready { .. })
             && link.in_flight.is_empty()
             && reason == CloseReason::ByPeer;
+        let is_cut_at_first_request = matches!(link.state, LinkState::Ready { .. })
+            && !link.has_served
+            && reason == CloseReason::ByPeer
+            && !idle_close
+            && self
+                .config
+                .secured
+                .as_ref()
+                .is_ok_and(|secured| secured.login.is_none());
+        let reason = if is_cut_at_first_request {
+            CloseReason::ExpectsSasl
+        } else {
+            reason
+        };
         link.state = LinkState::Idle;
         link.versions = None;
+        link.exchange = None;
+        link.log_in_again_ns = None;
+        link.has_served = false;
+        // A certificate that is not right now will not be so at the next attempt either.
+        if let CloseReason::Tls {
+            error,
+            is_final: true,
+        } = &reason
+        {
+            let at = link.address.to_string();
+            self.unusable.get_or_insert(format!("{at}: {error}"));
+        }
         if !idle_close {
             let backoff_ns = (self.config.reconnect_backoff_ns << link.failures.min(16))
                 .min(self.config.reconnect_backoff_max_ns);
@@ -951,7 +1186,7 @@ impl<T> Cluster<T> {
         let node = link.node;
         for request in link.in_flight.drain(..) {
             match request.purpose {
-                Purpose::Versions { .. } => {}
+                Purpose::Versions { .. } | Purpose::Handshake { .. } | Purpose::Authenticate { .. } => {}
                 Purpose::Metadata { .. } => self.metadata_in_flight = false,
                 Purpose::User { tag, .. } => self.events.push_back(ClusterEvent::Lost {
                     node,

@@ -9,6 +9,7 @@ pub mod net;
 pub mod partitioner;
 pub mod producer;
 pub mod rights;
+pub mod security;
 
 pub use wire::batch;
 pub use wire::compress;

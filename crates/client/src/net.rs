@@ -5,6 +5,7 @@
 //! below is a [`Transport`], so that an encrypted one can take the place of a plain one without touching anything else.
 
 use crate::clock::RunClock;
+use crate::security::{Secured, TlsFailure};
 use mio::event::Source;
 use mio::{Events, Interest, Poll, Token};
 use model::client_config::HostPort;
@@ -96,6 +97,8 @@ pub enum NetAction {
         attempt: u32,
         /// Socket options.
         options: SocketOptions,
+        /// Whether and how it is encrypted.
+        secured: Secured,
     },
     /// Send a request on an open connection.
     Send {
@@ -136,6 +139,22 @@ pub enum CloseReason {
         /// The length that it claimed.
         claimed_bytes: u32,
     },
+    /// TLS failed: the certificate, or the broker's opinion of ours, or no TLS at all on that port.
+    Tls {
+        /// What is wrong, and what to do.
+        error: String,
+        /// Whether the next attempt would fail in the same way.
+        is_final: bool,
+    },
+    /// The broker does not take our login, or none could be made.
+    NotAuthenticated {
+        /// What is wrong, and what to do.
+        error: String,
+    },
+    /// The broker speaks TLS and we do not.
+    SpeaksTls,
+    /// The broker let us ask for its versions, and closed at the first request that needs a login.
+    ExpectsSasl,
     /// A time-out of ours.
     TimedOut {
         /// Which one.
@@ -156,6 +175,16 @@ impl std::fmt::Display for CloseReason {
                     "the peer does not speak Kafka on this port (frame of {claimed_bytes} bytes)"
                 )
             }
+            CloseReason::Tls { error, .. } | CloseReason::NotAuthenticated { error } => f.write_str(error),
+            CloseReason::SpeaksTls => write!(
+                f,
+                "what answers there speaks TLS; set security.protocol=SSL or SASL_SSL"
+            ),
+            CloseReason::ExpectsSasl => write!(
+                f,
+                "closed by the broker at the first request after the versions; it may expect SASL: set \
+                 security.protocol=SASL_PLAINTEXT or SASL_SSL"
+            ),
             CloseReason::TimedOut { what } => write!(f, "timed out ({what})"),
         }
     }
@@ -207,7 +236,29 @@ fn words(error: &io::Error) -> String {
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// A byte stream to a broker that does not block. Plain TCP is one; an encrypted stream would be another.
+/// The reason of an end that the transport gives.
+fn reason_of(error: &io::Error, otherwise: fn(String) -> CloseReason) -> CloseReason {
+    match error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<TlsFailure>())
+    {
+        Some(failure) => CloseReason::Tls {
+            error: failure.words.clone(),
+            is_final: failure.is_final,
+        },
+        None => otherwise(words(error)),
+    }
+}
+
+fn refused(error: String) -> CloseReason {
+    CloseReason::Refused { error }
+}
+
+fn failed(error: String) -> CloseReason {
+    CloseReason::Failed { error }
+}
+
+/// A byte stream to a broker that does not block: plain TCP, or TLS over it.
 pub trait Transport: Send {
     /// What the poll loop watches.
     fn source(&mut self) -> &mut dyn Source;
@@ -217,6 +268,14 @@ pub trait Transport: Send {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize>;
     /// Writes as much as fits.
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+    /// Whether bytes that it has taken wait for the socket.
+    fn has_unsent(&self) -> bool {
+        false
+    }
+    /// Gives the socket what waits for it, as far as it takes it.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct PlainTransport {
@@ -263,6 +322,8 @@ struct Conn {
     transport: Box<dyn Transport>,
     open: bool,
     readable: bool,
+    /// The peer has said that nothing follows what is there to be read.
+    is_ending: bool,
     writable: bool,
     max_frame_bytes: usize,
     outgoing: VecDeque<Outgoing>,
@@ -352,8 +413,9 @@ impl Net {
                     address,
                     attempt,
                     options,
+                    secured,
                 } => {
-                    if let Err(reason) = self.connect(conn, &address, attempt, options) {
+                    if let Err(reason) = self.connect(conn, &address, attempt, options, &secured) {
                         self.pending.push((conn, NetEvent::Closed(reason)));
                     }
                 }
@@ -397,12 +459,15 @@ impl Net {
                 continue;
             };
             conn.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            conn.is_ending |= event.is_read_closed() || event.is_error();
             conn.writable |= event.is_writable();
         }
         let ready: Vec<usize> = self
             .conns
             .iter()
-            .filter(|(_, c)| c.readable || (c.writable && (!c.open || !c.outgoing.is_empty())))
+            .filter(|(_, c)| {
+                c.readable || (c.writable && (!c.open || !c.outgoing.is_empty() || c.transport.has_unsent()))
+            })
             .map(|(&t, _)| t)
             .collect();
         for token in ready {
@@ -425,6 +490,7 @@ impl Net {
         address: &HostPort,
         attempt: u32,
         options: SocketOptions,
+        secured: &Secured,
     ) -> Result<(), CloseReason> {
         let resolved = match self.resolved.get(address) {
             Some(resolved) => resolved,
@@ -443,8 +509,16 @@ impl Net {
         };
         let refused = |error: io::Error| CloseReason::Refused { error: words(&error) };
         let stream = open_socket(target, options).map_err(refused)?;
-        let mut transport = PlainTransport {
-            stream: mio::net::TcpStream::from_std(stream),
+        let stream = mio::net::TcpStream::from_std(stream);
+        let mut transport: Box<dyn Transport> = match &secured.tls {
+            None => Box::new(PlainTransport { stream }),
+            Some(tls) => {
+                let failed = |error| CloseReason::Tls {
+                    error,
+                    is_final: true,
+                };
+                Box::new(tls.transport(stream, &address.host).map_err(failed)?)
+            }
         };
         let token = self.next_token;
         self.next_token += 1;
@@ -461,9 +535,10 @@ impl Net {
             token,
             Conn {
                 id: conn,
-                transport: Box::new(transport),
+                transport,
                 open: false,
                 readable: false,
+                is_ending: false,
                 writable: false,
                 max_frame_bytes: options.max_frame_bytes,
                 outgoing: VecDeque::new(),
@@ -508,7 +583,7 @@ impl Net {
                     return;
                 }
                 Err(error) => {
-                    let reason = CloseReason::Refused { error: words(&error) };
+                    let reason = reason_of(&error, refused);
                     // A name may have moved to another address since it was resolved.
                     self.resolved.clear();
                     return self.close(token, reason);
@@ -519,12 +594,20 @@ impl Net {
         if self.conns.get(&token).is_some_and(|conn| conn.readable) {
             self.read(token);
         }
-        if self
-            .conns
-            .get(&token)
-            .is_some_and(|conn| conn.writable && !conn.outgoing.is_empty())
-        {
+        let Some(conn) = self.conns.get_mut(&token) else {
+            return;
+        };
+        if conn.writable && !conn.outgoing.is_empty() {
             self.write(token);
+        } else if conn.writable && conn.transport.has_unsent() {
+            match conn.transport.flush() {
+                // An edge will come when the socket takes more.
+                Ok(()) => conn.writable = !conn.transport.has_unsent(),
+                Err(error) => {
+                    let reason = reason_of(&error, failed);
+                    self.close(token, reason);
+                }
+            }
         }
     }
 
@@ -570,7 +653,7 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed { error: words(&error) };
+                    let reason = reason_of(&error, failed);
                     return self.close(token, reason);
                 }
             }
@@ -618,10 +701,18 @@ impl Net {
                             conn.read_to += count;
                             let drained = conn.read_to < conn.read_buffer.len();
                             if let Err(claimed_bytes) = cut_frames(conn, &mut self.pool, &mut self.pending) {
-                                return self.close(token, CloseReason::BadFrame { claimed_bytes });
+                                let reason = match claimed_bytes {
+                                    // The length field of a TLS record of alerts or of a handshake, of any version.
+                                    0x1503_0000..=0x1503_ffff | 0x1603_0000..=0x1603_ffff => {
+                                        CloseReason::SpeaksTls
+                                    }
+                                    _ => CloseReason::BadFrame { claimed_bytes },
+                                };
+                                return self.close(token, reason);
                             }
-                            if drained && conn.large.is_none() {
-                                // A short read means that the socket is empty: an edge will come with the next bytes.
+                            if drained && conn.large.is_none() && !conn.is_ending {
+                                // A short read means that the socket is empty: an edge will come with the next bytes. The end
+                                // that came along with these bytes has had its edge.
                                 conn.readable = false;
                                 return;
                             }
@@ -634,7 +725,7 @@ impl Net {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    let reason = CloseReason::Failed { error: words(&error) };
+                    let reason = reason_of(&error, failed);
                     return self.close(token, reason);
                 }
             }

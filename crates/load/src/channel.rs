@@ -15,7 +15,10 @@ const LOOK: Duration = Duration::from_millis(1);
 /// # Errors
 ///
 /// When none came in time, or none can come any more.
-#[expect(clippy::disallowed_methods, reason = "a bounded wait that holds under shifted clocks")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a bounded wait that holds under shifted clocks"
+)]
 pub fn receive_within<T>(receiver: &Receiver<T>, within: Duration) -> Result<T, RecvTimeoutError> {
     let began = Instant::now();
     loop {

@@ -17,6 +17,7 @@ pub mod header;
 pub mod leader_hints;
 pub mod messages;
 pub mod produce;
+pub mod sasl;
 pub mod varint;
 pub mod versions;
 

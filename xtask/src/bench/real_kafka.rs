@@ -261,6 +261,7 @@ impl<'a> Cluster<'a> {
             version: kafka::DEFAULT_VERSION.parse().map_err(Error::msg)?,
             brokers: BROKERS,
             properties: Vec::new(),
+            secured: false,
         };
         eprintln!("starting Apache Kafka {}", plan.version);
         let bootstrap = kafka::up(workspace, &plan)?;

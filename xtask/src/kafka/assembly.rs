@@ -63,6 +63,11 @@ impl Assembly {
         })
     }
 
+    /// The program that runs it.
+    pub fn java_path(&self) -> &Path {
+        &self.java
+    }
+
     /// A JVM with this release's class path, ready for a class and its arguments. `heap_options` such as `-Xmx400m`.
     pub fn java(&self, heap_options: &[&str], log: Log) -> Command {
         let mut command = Command::new(&self.java);

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assembly::{Assembly, Log};
 use super::node::{self, Common, Node, ZooKeeper};
-use super::{Version, probe};
+use super::{Version, probe, secured};
 use crate::process::Process;
 use crate::workspace::Workspace;
 
@@ -27,6 +27,8 @@ pub struct Plan {
     pub brokers: u32,
     /// Broker properties over those that are set here.
     pub properties: Vec<(String, String)>,
+    /// Listeners with TLS and SASL beside the plain one.
+    pub secured: bool,
 }
 
 /// A cluster as `target/kafka/run/NAME/cluster.json` holds it.
@@ -85,18 +87,21 @@ impl Cluster {
     /// A cluster with ports, properties and empty directories, of which nothing runs.
     pub fn new(workspace: &Workspace, plan: &Plan) -> Result<Self> {
         let brokers = plan.brokers as usize;
-        let ports = node::free_ports(2 * brokers + 1)?;
+        let secured = if plan.secured { secured::LISTENERS.len() } else { 0 };
+        let each = 2 + secured;
+        let ports = node::free_ports(each * brokers + 1)?;
         let nodes = (1..)
-            .zip(ports.chunks_exact(2))
+            .zip(ports.chunks_exact(each))
             .map(|(id, pair)| Node {
                 id,
                 port: pair[0],
                 controller_port: pair[1],
+                secured_ports: pair[2..].to_vec(),
                 process: None,
             })
             .collect();
         let zookeeper = (!plan.version.is_kraft()).then(|| ZooKeeper {
-            port: ports[2 * brokers],
+            port: ports[each * brokers],
             process: None,
         });
         let directory = run_directory(workspace).join(&plan.name);
@@ -126,6 +131,33 @@ impl Cluster {
         self.nodes.iter().map(Node::address).collect::<Vec<_>>().join(",")
     }
 
+    /// Whether it has listeners with TLS and SASL.
+    pub fn is_secured(&self) -> bool {
+        self.nodes.iter().any(|node| !node.secured_ports.is_empty())
+    }
+
+    /// Where certificates, stores and the clients' properties files stand.
+    pub fn secured_directory(&self) -> PathBuf {
+        self.directory.join("secured")
+    }
+
+    fn make_secured(&self, assembly: &Assembly) -> Result<()> {
+        if !self.is_secured() {
+            return Ok(());
+        }
+        secured::make(&self.secured_directory(), assembly.java_path(), |protocol| {
+            let place = secured::LISTENERS.iter().position(|known| *known == protocol);
+            let ports = self
+                .nodes
+                .iter()
+                .filter_map(|node| node.secured_ports.get(place?));
+            ports
+                .map(|port| format!("127.0.0.1:{port}"))
+                .collect::<Vec<_>>()
+                .join(",")
+        })
+    }
+
     /// Whether any process of it runs.
     pub fn is_alive(&self) -> bool {
         self.processes().any(Process::is_alive)
@@ -135,7 +167,8 @@ impl Cluster {
     pub fn ensure_is(&self, plan: &Plan) -> Result<()> {
         let is_asked_for = self.version == plan.version
             && self.nodes.len() == plan.brokers as usize
-            && self.properties == plan.properties;
+            && self.properties == plan.properties
+            && self.is_secured() == plan.secured;
         ensure!(
             is_asked_for,
             "cluster {} is up with Kafka {}, {} brokers{}; stop it first (cargo x kafka down --name {0}), or take another --name",
@@ -158,6 +191,7 @@ impl Cluster {
 
     /// Starts all processes and waits until every node knows every other.
     pub fn start(&mut self, assembly: &Assembly) -> Result<()> {
+        self.make_secured(assembly)?;
         if self.version.is_kraft() {
             self.format(assembly)?;
         } else {
@@ -285,10 +319,12 @@ impl Cluster {
     }
 
     fn write_properties(&self) -> Result<()> {
+        let secured = self.secured_directory();
         let common = Common {
             version: self.version,
             nodes: &self.nodes,
             zookeeper_port: self.zookeeper.as_ref().map(|zookeeper| zookeeper.port),
+            secured: self.is_secured().then_some(&*secured),
             overrides: &self.properties,
         };
         for node in &self.nodes {
@@ -318,6 +354,9 @@ impl Cluster {
             let mut command = assembly.java(&["-Xmx128m"], Log::Tool);
             command.args([class, "format", "-t", &cluster_id, "-c"]);
             command.arg(self.node_directory(node.id).join(node::PROPERTIES));
+            if self.is_secured() {
+                command.args(secured::scram_arguments());
+            }
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())

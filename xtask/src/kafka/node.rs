@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Version;
 use super::assembly::{Assembly, Log};
+use super::secured;
 use crate::process::Process;
 
 /// Heap of one node: three of them fit a small machine.
@@ -57,6 +58,9 @@ pub struct Node {
     pub id: u32,
     pub port: u16,
     pub controller_port: u16,
+    /// Ports of the listeners with TLS and SASL, where there are such.
+    #[serde(default)]
+    pub secured_ports: Vec<u16>,
     pub process: Option<Process>,
 }
 
@@ -91,6 +95,8 @@ pub struct Common<'a> {
     pub version: Version,
     pub nodes: &'a [Node],
     pub zookeeper_port: Option<u16>,
+    /// Where the certificates of listeners with TLS and SASL stand, if there are such.
+    pub secured: Option<&'a Path>,
     pub overrides: &'a [(String, String)],
 }
 
@@ -98,7 +104,10 @@ pub struct Common<'a> {
 pub fn server_properties(node: &Node, common: &Common<'_>, data: &Path) -> String {
     let brokers = common.nodes.len();
     let mut properties = BTreeMap::<&str, String>::new();
-    let client_listener = format!("PLAINTEXT://{}", node.address());
+    let mut client_listener = format!("PLAINTEXT://{}", node.address());
+    for (protocol, port) in secured::LISTENERS.iter().zip(&node.secured_ports) {
+        let _ = write!(client_listener, ",{protocol}://127.0.0.1:{port}");
+    }
     properties.insert("advertised.listeners", client_listener.clone());
     properties.insert("log.dirs", data.display().to_string());
     // A group of one should not wait three seconds for a second member.
@@ -129,7 +138,7 @@ pub fn server_properties(node: &Node, common: &Common<'_>, data: &Path) -> Strin
         );
         properties.insert(
             "listener.security.protocol.map",
-            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned(),
+            "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL,SASL_PLAINTEXT:SASL_PLAINTEXT".to_owned(),
         );
     } else {
         properties.insert("broker.id", node.id.to_string());
@@ -146,7 +155,8 @@ pub fn server_properties(node: &Node, common: &Common<'_>, data: &Path) -> Strin
         // A broker that was killed can come back when its session has ended, not before.
         properties.insert("zookeeper.session.timeout.ms", "6000".to_owned());
     }
-    for (key, value) in common.overrides {
+    let of_listeners = common.secured.map(secured::broker_properties).unwrap_or_default();
+    for (key, value) in of_listeners.iter().chain(common.overrides) {
         properties.insert(key, value.clone());
     }
     properties.iter().fold(String::new(), |mut text, (key, value)| {
@@ -225,6 +235,7 @@ mod tests {
             id,
             port: 9000 + id as u16,
             controller_port: 9100 + id as u16,
+            secured_ports: Vec::new(),
             process: None,
         };
         (1..=count).map(node).collect()
@@ -242,6 +253,7 @@ mod tests {
             version,
             nodes: &nodes,
             zookeeper_port,
+            secured: None,
             overrides: &overrides,
         };
         server_properties(&nodes[0], &common, Path::new("/data"))

@@ -19,6 +19,11 @@ pub struct Tools {
 pub const NEWEST: Tools = Tools { version: "4.4.0" };
 
 impl Tools {
+    /// Those of a release.
+    pub fn of(version: &'static str) -> Self {
+        Self { version }
+    }
+
     #[track_caller]
     pub fn run(self, tool: &str, arguments: &[&str], input: &str) -> Ended {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));

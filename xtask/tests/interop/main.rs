@@ -2,7 +2,9 @@
 //!
 //! `cargo x test` runs these; it builds the binary, starts Kafka and says where they are:
 //! - `PLIMSOLL_TEST_BINARY`: the release binary;
-//! - `PLIMSOLL_TEST_KAFKA`: bootstrap servers of a real cluster of three brokers.
+//! - `PLIMSOLL_TEST_KAFKA`: bootstrap servers of a real cluster, and in `PLIMSOLL_TEST_KAFKA_VERSION` its release;
+//! - `PLIMSOLL_TEST_SECURED_KAFKA` and `PLIMSOLL_TEST_SECURED_FILES`: the plain listener of a real cluster that has others with
+//!   TLS and SASL, and where the properties files for those stand.
 //!
 //! A test whose program or cluster is not there fails; none is skipped.
 
@@ -18,6 +20,8 @@ mod java_tools;
 mod kcat;
 mod program;
 mod run;
+mod security;
+mod versions;
 
 /// The plimsoll binary under test.
 fn plimsoll() -> String {

@@ -72,7 +72,7 @@ pub fn count(value: &Value) -> u64 {
 
 /// Every record that was sent, all but a moment's, was acknowledged, confirmed by the end offsets, and consumed once and in order.
 #[track_caller]
-fn assert_every_record_arrived(result: &Value, at_least: u64) {
+pub fn assert_every_record_arrived(result: &Value, at_least: u64) {
     let totals = &result["whole_run"];
     let acknowledged = count(&totals["acknowledged_count"]);
     assert!(

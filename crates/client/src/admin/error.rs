@@ -99,6 +99,10 @@ pub enum AdminError {
     /// The broker is too old or too new.
     #[error("{0}")]
     Unsupported(String),
+    /// No broker can be spoken with: no common version, a login that is refused, a certificate that is not trusted, or a store
+    /// that cannot be read.
+    #[error("{0}")]
+    Unusable(String),
     /// The broker refused.
     #[error(transparent)]
     Refused(#[from] Refusal),

@@ -79,8 +79,7 @@ impl Admin {
                 *ready = !trial.has_given_up() && self.cluster.is_ready(target.node, now_ns);
             }
             if let Some(unusable) = self.cluster.unusable() {
-                let text = format!("{unusable}; plimsoll speaks with Kafka 2.1 and newer");
-                return Err(AdminError::Unsupported(text));
+                return Err(AdminError::Unusable(unusable.to_owned()));
             }
             if answers(&self.cluster, &ready) {
                 let since_ns = *answered_ns.get_or_insert(now_ns);
@@ -143,11 +142,20 @@ impl Trial {
     pub(super) fn has_given_up(&self) -> bool {
         match &self.reason {
             None => false,
-            Some(CloseReason::Refused { .. } | CloseReason::ByPeer | CloseReason::Failed { .. }) => {
-                self.failures >= REFUSALS_BEFORE_GIVING_UP
-            }
             Some(
-                CloseReason::Unresolved { .. } | CloseReason::BadFrame { .. } | CloseReason::TimedOut { .. },
+                CloseReason::Refused { .. }
+                | CloseReason::ByPeer
+                | CloseReason::ExpectsSasl
+                | CloseReason::Tls { is_final: false, .. }
+                | CloseReason::Failed { .. },
+            ) => self.failures >= REFUSALS_BEFORE_GIVING_UP,
+            Some(
+                CloseReason::Unresolved { .. }
+                | CloseReason::BadFrame { .. }
+                | CloseReason::Tls { is_final: true, .. }
+                | CloseReason::NotAuthenticated { .. }
+                | CloseReason::SpeaksTls
+                | CloseReason::TimedOut { .. },
             ) => true,
         }
     }

@@ -6,7 +6,10 @@
 //! resembles a known one is a fault, and any other unknown one is a notice, as Kafka itself only warns of those.
 
 mod catalogue;
+pub mod jaas;
 mod resolve;
+mod secured;
+mod security;
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -15,6 +18,7 @@ use std::time::Duration;
 
 pub use catalogue::{Honoured, PropertySpec, ValueKind, all as catalogue, find as find_property, is_secret};
 pub use resolve::{ClientProperties, Resolved};
+pub use security::{SaslConfig, Secret, Security, Store, TlsConfig, TokenSource};
 
 /// The three clients that a property may belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -87,6 +91,8 @@ impl fmt::Display for HostPort {
 pub struct ConnectionConfig {
     /// `bootstrap.servers`, never empty.
     pub bootstrap_servers: Vec<HostPort>,
+    /// How connections are secured.
+    pub security: Security,
     /// `client.id`, sent with each request and used by quotas; may be empty.
     pub client_id: String,
     /// `request.timeout.ms`: how long an answer is awaited.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::catalogue::{self, Honoured, ValueKind};
 use super::{
     Acks, AdminConfig, ClientKind, Compression, ConnectionConfig, ConsumerConfig, HostPort, IsolationLevel,
-    OffsetReset, PartitionerConfig, ProducerConfig,
+    OffsetReset, PartitionerConfig, ProducerConfig, Secret,
 };
 use crate::fault::{Fault, FaultKind, Faults, Notice};
 use crate::properties;
@@ -187,10 +187,10 @@ fn redacted(name: &str, value: &str) -> String {
 }
 
 /// Reads the values one by one; a reader that finds a fault notes it and goes on with a harmless value.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     given: &'a BTreeMap<String, Given>,
     client: ClientKind,
-    faults: Vec<Fault>,
+    pub(super) faults: Vec<Fault>,
     not_honoured: Vec<NotHonoured>,
     notices: Vec<Notice>,
     values: Vec<ResolvedValue>,
@@ -273,11 +273,13 @@ impl<'a> Reading<'a> {
     fn finish<T>(self, config: T) -> Result<Resolved<T>, Faults> {
         let Reading {
             faults,
-            not_honoured,
+            mut not_honoured,
             notices,
             values,
             ..
         } = self;
+        not_honoured.sort_by(|a, b| a.name.cmp(&b.name));
+        not_honoured.dedup_by(|a, b| a.name == b.name);
         Faults::check(
             faults,
             Resolved {
@@ -290,9 +292,10 @@ impl<'a> Reading<'a> {
     }
 
     fn connection(&mut self) -> ConnectionConfig {
-        self.security();
+        let security = self.security();
         ConnectionConfig {
             bootstrap_servers: self.bootstrap_servers(),
+            security,
             client_id: self.text("client.id"),
             request_timeout: self.milliseconds("request.timeout.ms"),
             retry_backoff: self.milliseconds("retry.backoff.ms"),
@@ -305,17 +308,6 @@ impl<'a> Reading<'a> {
             metadata_max_age: self.milliseconds("metadata.max.age.ms"),
             send_buffer_bytes: self.buffer_bytes("send.buffer.bytes"),
             receive_buffer_bytes: self.buffer_bytes("receive.buffer.bytes"),
-        }
-    }
-
-    fn security(&mut self) {
-        let protocol = self.word("security.protocol");
-        if protocol != "PLAINTEXT" && !protocol.is_empty() {
-            self.fault(
-                FaultKind::Unsupported,
-                "security.protocol",
-                "only PLAINTEXT is served; give a plaintext listener of the cluster",
-            );
         }
     }
 
@@ -537,7 +529,7 @@ impl<'a> Reading<'a> {
     // Readers of single values.
 
     /// The value of a property, given or default, kept for the result; empty where there is neither.
-    fn text(&mut self, name: &str) -> String {
+    pub(super) fn text(&mut self, name: &str) -> String {
         let Some(spec) = catalogue::find(name, self.client) else {
             return String::new();
         };
@@ -557,7 +549,7 @@ impl<'a> Reading<'a> {
         value.to_owned()
     }
 
-    fn optional_text(&mut self, name: &str) -> Option<String> {
+    pub(super) fn optional_text(&mut self, name: &str) -> Option<String> {
         Some(self.text(name)).filter(|text| !text.is_empty())
     }
 
@@ -571,8 +563,26 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Whether a property was given.
+    pub(super) fn is_given(&self, name: &str) -> bool {
+        self.given.contains_key(name)
+    }
+
+    /// The value of a secret, which is not kept for the result beyond that it was given.
+    pub(super) fn secret(&mut self, name: &str) -> Option<Secret> {
+        self.optional_text(name).map(Secret::new)
+    }
+
+    /// A property that was given has no effect after all.
+    pub(super) fn ignore(&mut self, name: &str, why: &str) {
+        let given: &'a BTreeMap<String, Given> = self.given;
+        if let Some(given) = given.get(name) {
+            self.no_effect(name, given, why);
+        }
+    }
+
     /// Notes a fault of a property; one that was not given is shown with its default.
-    fn fault(&mut self, kind: FaultKind, name: &str, problem: &str) {
+    pub(super) fn fault(&mut self, kind: FaultKind, name: &str, problem: &str) {
         let kept = self.values.iter().find(|kept| kept.key == name);
         let (value, source) = match (self.given.get(name), kept) {
             (Some(given), _) => (redacted(name, &given.value), given.source.clone()),
@@ -584,7 +594,7 @@ impl<'a> Reading<'a> {
     }
 
     /// One of the words of a property's type; empty after a fault.
-    fn word(&mut self, name: &str) -> String {
+    pub(super) fn word(&mut self, name: &str) -> String {
         let text = self.text(name);
         let words = match catalogue::find(name, self.client).map(|spec| spec.kind) {
             Some(ValueKind::Word(words)) => words,
@@ -604,7 +614,7 @@ impl<'a> Reading<'a> {
         String::new()
     }
 
-    fn flag(&mut self, name: &str) -> bool {
+    pub(super) fn flag(&mut self, name: &str) -> bool {
         let text = self.text(name);
         if text.eq_ignore_ascii_case("true") {
             return true;
@@ -648,7 +658,7 @@ impl<'a> Reading<'a> {
         u64::try_from(self.signed(name)).unwrap_or(0)
     }
 
-    fn milliseconds(&mut self, name: &str) -> Duration {
+    pub(super) fn milliseconds(&mut self, name: &str) -> Duration {
         Duration::from_millis(self.whole(name))
     }
 
