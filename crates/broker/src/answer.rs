@@ -1,6 +1,7 @@
 //! What goes back to a client: bytes of our own, with slices of the log between them.
 
 use crate::buffer::Slice;
+use crate::request_log::Noted;
 
 /// Slices below this are copied: an entry in a vectored write costs more than moving so few bytes.
 const COPY_BELOW_BYTES: usize = 1024;
@@ -13,6 +14,8 @@ pub(crate) struct Answer {
     /// The frame's parts in order.
     pieces: Vec<Piece>,
     len_bytes: usize,
+    /// The request that it answers, where that is written down.
+    pub(crate) noted: Option<Box<Noted>>,
 }
 
 /// A part of an answer.
@@ -31,6 +34,7 @@ impl Answer {
             len_bytes: owned.len(),
             pieces: vec![Piece::Owned(owned.len())],
             owned,
+            noted: None,
         }
     }
 
@@ -39,6 +43,7 @@ impl Answer {
             owned: Vec::with_capacity(owned_bytes),
             pieces: Vec::with_capacity(2 * slices + 1),
             len_bytes: 0,
+            noted: None,
         }
     }
 

@@ -1,11 +1,13 @@
 //! What the embedded brokers are to be.
 
 use crate::settings::check_node_configs;
+use model::broker_script::BrokerScript;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 /// What the embedded brokers are to be. [`Config::default`] is one broker on a free port of 127.0.0.1.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// How many brokers; they are numbered from 1.
     pub brokers: usize,
@@ -25,6 +27,14 @@ pub struct Config {
     /// `auto.create.topics.enable`, `min.insync.replicas`, `message.max.bytes`, `log.retention.ms`,
     /// `log.retention.bytes`, `group.initial.rebalance.delay.ms` (0 here by default) and others.
     pub properties: BTreeMap<String, String>,
+    /// The script that is followed from the start on; absent for none.
+    pub script: Option<BrokerScript>,
+    /// Where each request is written down with the time at which it came and that at which it was answered; absent for
+    /// nowhere.
+    pub request_log: Option<PathBuf>,
+    /// Where control calls are listened for, port 0 for any free one; absent for nowhere. Whoever can connect there can stop
+    /// brokers.
+    pub control: Option<SocketAddr>,
 }
 
 /// More brokers than that are taken for a mistake.
@@ -43,6 +53,9 @@ impl Default for Config {
             memory_bytes: 1 << 30,
             prefault_bytes: 0,
             properties: BTreeMap::new(),
+            script: None,
+            request_log: None,
+            control: None,
         }
     }
 }
@@ -64,6 +77,9 @@ pub enum ConfigError {
     /// No threads, or far too many.
     #[error("the number of threads must be from 1 to 1024, not {0}")]
     Threads(usize),
+    /// The script names a broker that there is not.
+    #[error("the script names broker {0}, and there are {1}, numbered from 1")]
+    ScriptBroker(i32, usize),
     /// Less memory than the brokers need to work at all.
     #[error("{0} bytes of memory are too few; the brokers need at least {LEAST_MEMORY_BYTES}")]
     Memory(u64),
@@ -93,6 +109,21 @@ impl Config {
         }
         if self.memory_bytes < LEAST_MEMORY_BYTES {
             return Err(ConfigError::Memory(self.memory_bytes));
+        }
+        let named = self
+            .script
+            .iter()
+            .flat_map(|script| &script.rules)
+            .flat_map(|rule| {
+                let effect = &rule.effect;
+                let follower = effect.slow_follower.map(|(broker, _)| broker);
+                [rule.broker, effect.down, effect.follower_stops, follower]
+            });
+        let unknown = named
+            .flatten()
+            .find(|id| usize::try_from(*id).is_ok_and(|id| id > self.brokers));
+        if let Some(id) = unknown {
+            return Err(ConfigError::ScriptBroker(id, self.brokers));
         }
         check_node_configs(&self.properties).map_err(ConfigError::Property)
     }

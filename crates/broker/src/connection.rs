@@ -6,6 +6,8 @@
 
 use crate::answer::{Answer, Piece};
 use crate::buffer::{Buffer, Pool, SMALLEST_BYTES};
+use crate::request_log::Noted;
+use crate::rig::Hold;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
@@ -40,6 +42,17 @@ pub(crate) enum Filled {
     End,
 }
 
+/// What a script says of a request whose answer is awaited.
+#[derive(Debug, Default)]
+pub(crate) struct Pending {
+    /// How its answer is held.
+    pub(crate) hold: Hold,
+    /// What is answered in the answer's place.
+    pub(crate) instead: Option<Answer>,
+    /// The request, where it is written down.
+    pub(crate) noted: Option<Box<Noted>>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -50,6 +63,12 @@ pub(crate) struct Connection {
     pub(crate) host: String,
     /// Whether a request waits for its answer.
     pub(crate) is_waiting: bool,
+    /// It is never answered again.
+    pub(crate) is_silenced: bool,
+    /// What a script says of the request that waits.
+    pub(crate) pending: Option<Pending>,
+    /// Answers that may not leave yet, with the time at which each may; they leave in the order of their requests.
+    held: VecDeque<(u64, Answer)>,
     input: Input,
     output: Output,
 }
@@ -61,6 +80,9 @@ impl Connection {
             broker,
             host,
             is_waiting: false,
+            is_silenced: false,
+            pending: None,
+            held: VecDeque::new(),
             input: Input::new(most_frame_bytes),
             output: Output::default(),
         }
@@ -94,7 +116,7 @@ impl Connection {
     /// # Errors
     /// If what comes is not a frame.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
-        if self.is_waiting || self.output.unsent_bytes > MOST_UNSENT_BYTES {
+        if self.is_waiting || self.is_silenced || self.output.unsent_bytes > MOST_UNSENT_BYTES {
             return Ok(None);
         }
         self.input.next_frame()
@@ -103,6 +125,34 @@ impl Connection {
     /// Queues an answer.
     pub(crate) fn push(&mut self, answer: Answer) {
         self.output.push(answer);
+    }
+
+    /// Queues an answer that may leave at `at`, or when the one before it may, if that is later. Gives the time.
+    pub(crate) fn hold(&mut self, answer: Answer, at: u64) -> u64 {
+        let at = self.held.back().map_or(at, |(before, _)| at.max(*before));
+        self.held.push_back((at, answer));
+        at
+    }
+
+    /// Whether an answer has to wait for those that are held.
+    pub(crate) fn is_holding(&self) -> bool {
+        !self.held.is_empty()
+    }
+
+    /// Lets go what may leave by `now`.
+    pub(crate) fn release(&mut self, now: u64) {
+        while let Some((at, _)) = self.held.front()
+            && *at <= now
+        {
+            if let Some((_, answer)) = self.held.pop_front() {
+                self.output.push(answer);
+            }
+        }
+    }
+
+    /// The requests whose answers have been sent since the last call.
+    pub(crate) fn take_sent(&mut self) -> Vec<Noted> {
+        std::mem::take(&mut self.output.sent)
     }
 
     /// Sends what is queued, as far as the socket takes it; true if all is sent.
@@ -266,6 +316,8 @@ struct Output {
     /// How far the first answer is sent.
     at: Position,
     unsent_bytes: usize,
+    /// Requests that are written down and whose answers are sent.
+    sent: Vec<Noted>,
 }
 
 /// A place in an answer.
@@ -366,7 +418,9 @@ impl Output {
         self.unsent_bytes -= count;
         while let Some(answer) = self.answers.front() {
             let Some(piece) = answer.pieces().get(self.at.piece) else {
-                self.answers.pop_front();
+                let answer = self.answers.pop_front();
+                self.sent
+                    .extend(answer.and_then(|answer| answer.noted).map(|noted| *noted));
                 self.at = Position::default();
                 continue;
             };

@@ -3,15 +3,23 @@
 use crate::buffer::Pool;
 use crate::cluster::{Cluster, FIRST_BROKER_ID, Setup};
 use crate::config::{Config, ConfigError};
+use crate::control;
+use crate::request_log::{RequestLog, monotonic_ns};
+use crate::rig::Rig;
+use crate::schedule::{Change, next_changes};
 use crate::server::{Letter, Shared, build};
 use mio::net::TcpListener;
+use model::broker_script::BrokerScript;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+pub(crate) use crate::rig::known_names;
 
 /// Buffers that are prepared at the start have this size: that of a batch of 1 MiB with what stands around it.
 const PREFAULT_BUFFER_BYTES: usize = (1 << 20) + (64 << 10);
@@ -27,6 +35,14 @@ pub enum StartError {
     Listen {
         /// Where.
         address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The file of the request log could not be made.
+    #[error("the request log {} cannot be written", path.display())]
+    RequestLog {
+        /// Where.
+        path: PathBuf,
         /// Why not.
         source: io::Error,
     },
@@ -46,10 +62,19 @@ pub struct UnknownBroker(
 /// Running brokers. When it is dropped, they end.
 #[derive(Debug)]
 pub struct Handle {
-    shared: Arc<Shared>,
+    control: Control,
     threads: Vec<JoinHandle<()>>,
-    addresses: Vec<SocketAddr>,
     advertised: Vec<(String, u16)>,
+    control_address: Option<SocketAddr>,
+}
+
+/// What can be done to running brokers, from any thread.
+#[derive(Clone, Debug)]
+pub struct Control {
+    shared: Arc<Shared>,
+    addresses: Vec<SocketAddr>,
+    /// Ends the thread that carries out what the script does to brokers.
+    script: Arc<Mutex<Option<Sender<()>>>>,
 }
 
 /// Starts the brokers. When this returns, they can be connected to.
@@ -96,12 +121,25 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         memory_bytes: config.memory_bytes,
         pool: Arc::clone(&pool),
     });
-    let (shared, workers) = build(cluster, pool, config.threads).map_err(StartError::System)?;
+    let (started_at, origin_ns) = (Instant::now(), monotonic_ns());
+    let log = match config.request_log {
+        Some(path) => match RequestLog::create(&path, origin_ns) {
+            Ok(log) => Some(log),
+            Err(source) => return Err(StartError::RequestLog { path, source }),
+        },
+        None => None,
+    };
+    let (shared, workers) =
+        build(cluster, pool, config.threads, log, started_at).map_err(StartError::System)?;
     let mut handle = Handle {
-        shared,
+        control: Control {
+            shared,
+            addresses,
+            script: Arc::default(),
+        },
         threads: Vec::new(),
-        addresses,
         advertised,
+        control_address: None,
     };
     for (index, worker) in workers.into_iter().enumerate() {
         let thread = std::thread::Builder::new().name(format!("broker-{index}"));
@@ -110,15 +148,38 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
             .push(thread.spawn(move || worker.run()).map_err(StartError::System)?);
     }
     for (listener, broker) in listeners.into_iter().zip(FIRST_BROKER_ID..) {
-        handle.open(broker, listener).map_err(StartError::System)?;
+        handle
+            .control
+            .open(broker, listener)
+            .map_err(StartError::System)?;
     }
+    if let Some(address) = config.control {
+        let refused = |source| StartError::Listen { address, source };
+        handle.control_address = Some(control::listen(address, handle.control.clone()).map_err(refused)?);
+    }
+    handle.control.follow(config.script.as_ref());
     Ok(handle)
 }
 
 impl Handle {
     /// Where each broker listens, in order of their ids, which count from 1.
     pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
+        &self.control.addresses
+    }
+
+    /// Where control calls are listened for.
+    pub fn control_address(&self) -> Option<SocketAddr> {
+        self.control_address
+    }
+
+    /// What can be done to the brokers.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Ends all brokers and waits until their threads are gone.
+    pub fn shutdown(self) {
+        drop(self);
     }
 
     /// All brokers as clients name them: `host:port,host:port`.
@@ -132,6 +193,122 @@ impl Handle {
             .map(with_port)
             .collect::<Vec<_>>()
             .join(",")
+    }
+}
+
+impl std::ops::Deref for Handle {
+    type Target = Control;
+
+    fn deref(&self) -> &Control {
+        &self.control
+    }
+}
+
+impl Control {
+    /// Follows a script from now on, in place of the one before; `None` for none. Brokers that the one before has taken down
+    /// come back.
+    pub fn follow(&self, script: Option<&BrokerScript>) {
+        // The thread of the one before ends when its sender is gone, and has put all right by then.
+        let ended = self.script.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(ended);
+        self.shared
+            .with_cluster(|_, now| self.shared.follow(script.map(|script| Rig::new(script, now))));
+        let Some(script) = script.filter(|script| next_changes(script, None).is_some()) else {
+            return;
+        };
+        let (sender, receiver) = channel();
+        let (control, script) = (self.clone_without_script(), script.clone());
+        let began = Instant::now();
+        let thread = std::thread::Builder::new().name("script".to_owned());
+        if thread
+            .spawn(move || control.carry_out(&script, began, &receiver))
+            .is_ok()
+        {
+            *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        }
+    }
+
+    /// For the thread of a script, which must not keep its own sender alive.
+    fn clone_without_script(&self) -> Control {
+        Control {
+            script: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Does to brokers what a script says, until that has no more or is over.
+    fn carry_out(&self, script: &BrokerScript, began: Instant, over: &Receiver<()>) {
+        let mut undone: Vec<Change> = Vec::new();
+        let mut after: Option<Duration> = None;
+        while let Some((at, changes)) = next_changes(script, after) {
+            let left = at.saturating_sub(began.elapsed());
+            if over.recv_timeout(left) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            for change in changes {
+                self.change(change);
+                match change {
+                    Change::Down(broker) => undone.push(Change::Up(broker)),
+                    Change::FollowersStop(broker) => undone.push(Change::FollowersGoOn(broker)),
+                    done => undone.retain(|other| *other != done),
+                }
+            }
+            after = Some(at);
+        }
+        if !undone.is_empty() && over.recv().is_err() {
+            undone.into_iter().for_each(|change| self.change(change));
+        }
+    }
+
+    fn change(&self, change: Change) {
+        // The brokers were held against the script before it began; a port that is taken meanwhile leaves its broker down.
+        match change {
+            Change::Down(broker) => self.stop_broker(broker).unwrap_or_default(),
+            Change::Up(broker) => self.start_broker(broker).unwrap_or_default(),
+            Change::FollowersStop(broker) => self.pause_replication(broker).unwrap_or_default(),
+            Change::FollowersGoOn(broker) => self.resume_replication(broker).unwrap_or_default(),
+        }
+    }
+
+    /// Everything that was written down so far is in the file of the request log.
+    pub fn flush_log(&self) {
+        self.shared.flush_log();
+    }
+
+    /// One line a broker.
+    pub(crate) fn status(&self) -> String {
+        self.shared.with_cluster(|cluster, _| {
+            let line = |node: &crate::cluster::Node| {
+                let state = match (node.is_up, node.replicates) {
+                    (false, _) => "down",
+                    (true, false) => "up, does not replicate",
+                    (true, true) => "up",
+                };
+                format!("broker {} at {}:{}: {state}\n", node.id, node.host, node.port)
+            };
+            cluster.nodes.all().iter().map(line).collect()
+        })
+    }
+
+    /// Stops serving a broker's connections, as if its process had been stopped by a signal: connections stay open, are accepted,
+    /// and are not answered. Its followers do not fetch meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such broker.
+    pub fn pause_broker(&self, id: i32) -> Result<(), UnknownBroker> {
+        self.pause_replication(id)?;
+        self.shared.pause(id, true);
+        Ok(())
+    }
+
+    /// Goes on with a broker that was paused, and with what was asked of it meanwhile.
+    ///
+    /// # Errors
+    /// If there is no such broker.
+    pub fn resume_broker(&self, id: i32) -> Result<(), UnknownBroker> {
+        self.resume_replication(id)?;
+        self.shared.pause(id, false);
+        Ok(())
     }
 
     /// Stops a broker as if its process had been killed: its listener and connections are closed, it leaves the in-sync
@@ -205,11 +382,6 @@ impl Handle {
         Ok(())
     }
 
-    /// Ends all brokers and waits until their threads are gone.
-    pub fn shutdown(self) {
-        drop(self);
-    }
-
     fn position(&self, id: i32) -> Result<usize, UnknownBroker> {
         let index = usize::try_from(id.saturating_sub(FIRST_BROKER_ID))
             .ok()
@@ -252,10 +424,18 @@ pub enum StartBrokerError {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.stop();
+        drop(
+            self.control
+                .script
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(),
+        );
+        self.control.shared.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to end.
             thread.join().unwrap_or_default();
         }
+        self.control.flush_log();
     }
 }

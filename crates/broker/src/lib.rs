@@ -5,11 +5,16 @@
 //! simulated: a follower is a position in its leader's log, so a replication factor of 3 costs no copy, while acks,
 //! `min.insync.replicas`, high watermark, in-sync replicas and leader epochs mean what they mean in Kafka.
 //!
-//! [`start`] opens the listeners and gives a [`Handle`], with which brokers can be stopped and started again.
+//! [`start`] opens the listeners and gives a [`Handle`], with which brokers can be stopped, paused and started again.
+//!
+//! As a measuring rig it follows a script (`rig`; docs/broker-script.md): answers are delayed, stalled, limited, replaced by
+//! errors or never given, exactly as the script says; and it writes down when each request came and was answered
+//! (`request_log`).
 //!
 //! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
 //! `partition`, `log`, `producer_state` and `group` hold the rules, and `server`, `connection` and `buffer` move bytes.
 
+mod alarm;
 mod answer;
 mod api;
 mod buffer;
@@ -18,6 +23,7 @@ mod cluster;
 mod cluster_tests;
 mod config;
 mod connection;
+mod control;
 mod group;
 mod handle;
 mod log;
@@ -25,9 +31,13 @@ mod partition;
 mod producer_state;
 mod random;
 mod reply;
+mod request_log;
+mod rig;
+mod schedule;
 mod server;
 mod settings;
 mod waiting;
 
 pub use config::{Config, ConfigError};
-pub use handle::{Handle, StartBrokerError, StartError, UnknownBroker, start};
+pub use handle::{Control, Handle, StartBrokerError, StartError, UnknownBroker, start};
+pub use rig::known_names;

@@ -4,15 +4,19 @@
 //! cluster is behind one lock, held for about a microsecond a request: checksums, reading and writing are done without it.
 //! Answers that another thread's request made possible travel through mailboxes.
 
+use crate::alarm::Alarm;
 use crate::answer::Answer;
+use crate::api::scripted::Glance;
 use crate::api::{self, Frame, Outcome};
 use crate::buffer::Pool;
 use crate::cluster::Cluster;
-use crate::connection::{Connection, Filled};
+use crate::connection::{Connection, Filled, Pending};
 use crate::reply::ConnectionId;
+use crate::request_log::{Noted, RequestLog};
+use crate::rig::{Fate, Rig};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -22,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const WAKER: Token = Token(usize::MAX);
+const ALARM: Token = Token(usize::MAX - 1);
 /// Listeners have the tokens from here on, by broker.
 const LISTENERS: usize = usize::MAX / 2;
 /// A connection that has brought so many bytes lets the others have a turn.
@@ -44,6 +49,8 @@ pub(crate) enum Letter {
         broker: i32,
         done: Sender<io::Result<()>>,
     },
+    /// Go on with the connections of a broker that was paused.
+    Resume { broker: i32 },
     /// Close a broker's listener and connections, and say so.
     Close {
         broker: i32,
@@ -68,9 +75,113 @@ pub(crate) struct Shared {
     /// When the first thread looks at the time again; written under the cluster's lock.
     ticks_at: AtomicU64,
     most_frame_bytes: usize,
+    /// The script, while there is one.
+    rig: Mutex<Option<Rig>>,
+    /// Whether there is a script, so that requests need not ask the lock.
+    is_rigged: AtomicBool,
+    log: Option<RequestLog>,
+    paused: Mutex<BTreeSet<i32>>,
+    has_paused: AtomicBool,
 }
 
 impl Shared {
+    /// Follows a script from now on, or none.
+    pub(crate) fn follow(&self, rig: Option<Rig>) {
+        self.is_rigged.store(rig.is_some(), Ordering::Release);
+        *self.rig.lock().unwrap_or_else(PoisonError::into_inner) = rig;
+    }
+
+    /// Stops serving a broker's connections, or goes on.
+    pub(crate) fn pause(&self, broker: i32, is_paused: bool) {
+        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_paused {
+            paused.insert(broker);
+        } else {
+            paused.remove(&broker);
+        }
+        self.has_paused.store(!paused.is_empty(), Ordering::Release);
+        drop(paused);
+        if !is_paused {
+            (0..self.threads()).for_each(|thread| self.post(thread, Letter::Resume { broker }));
+        }
+    }
+
+    fn is_paused(&self, broker: i32) -> bool {
+        self.has_paused.load(Ordering::Acquire)
+            && self
+                .paused
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .contains(&broker)
+    }
+
+    /// What was written down so far is in its file.
+    pub(crate) fn flush_log(&self) {
+        if let Some(log) = &self.log {
+            log.flush();
+        }
+    }
+
+    /// What the script says of a request, and what is to be written down of it.
+    fn judge(&self, frame: &Frame<'_>, connection: u64, now: u64) -> Judged {
+        let is_rigged = self.is_rigged.load(Ordering::Acquire);
+        if !is_rigged && self.log.is_none() {
+            return Judged::default();
+        }
+        let Some(mut glance) = Glance::at(frame) else {
+            return Judged::default();
+        };
+        let noted = self.log.as_ref().map(|_| {
+            Box::new(Noted {
+                received: now,
+                broker: frame.broker,
+                api: glance.api,
+                version: glance.version,
+                connection,
+                correlation_id: glance.correlation_id,
+                request_bytes: frame.range.len(),
+                batch_bytes: glance.batch_bytes,
+            })
+        });
+        let mut judged = Judged {
+            pending: Pending {
+                noted,
+                ..Pending::default()
+            },
+            ..Judged::default()
+        };
+        let mut rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(rig) = rig.as_mut() else {
+            return judged;
+        };
+        let lock_cluster = || self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        if rig.looks_at_topics() {
+            glance.find_topics(&lock_cluster());
+        }
+        let (fate, hold) = rig.judge(&glance.described(frame.broker), now, |follower| {
+            glance.has_in_sync(&lock_cluster(), follower)
+        });
+        judged.pending.hold = hold;
+        judged.fate = fate;
+        match fate {
+            Fate::Refused(error) | Fate::Denied(error) => {
+                judged.pending.instead = glance.failed(frame, error);
+            }
+            Fate::Served | Fate::Dropped | Fate::Silenced => {}
+        }
+        judged
+    }
+
+    /// When an answer that is ready may leave; `None` for at once.
+    fn release_at(&self, pending: &Pending, now: u64) -> Option<u64> {
+        if pending.hold.is_none() {
+            return None;
+        }
+        let rig = self.rig.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = rig.as_ref()?.release_at(&pending.hold, now);
+        (at > now).then_some(at)
+    }
+
     /// Nanoseconds since the start.
     pub(crate) fn now(&self) -> u64 {
         u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX)
@@ -128,6 +239,22 @@ impl Shared {
     }
 }
 
+/// A request and what the script says of it.
+#[derive(Debug)]
+struct Judged {
+    fate: Fate,
+    pending: Pending,
+}
+
+impl Default for Judged {
+    fn default() -> Judged {
+        Judged {
+            fate: Fate::Served,
+            pending: Pending::default(),
+        }
+    }
+}
+
 struct Locked<'a> {
     guard: MutexGuard<'a, Cluster>,
     outbox: &'a mut Vec<(ConnectionId, Answer)>,
@@ -180,11 +307,14 @@ pub(crate) struct Worker {
     unfinished: Vec<usize>,
     /// Brokers whose listeners could not accept, as when there are no descriptors left.
     stalled: Vec<i32>,
+    alarm: Alarm,
+    /// When held answers may leave, by connection.
+    releases: BTreeSet<(u64, usize)>,
 }
 
 /// Whether a connection stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Turn {
     Stays,
     /// It stays, and has more to bring.
     Continues,
@@ -199,6 +329,8 @@ pub(crate) fn build(
     cluster: Cluster,
     pool: Arc<Pool>,
     threads: usize,
+    log: Option<RequestLog>,
+    started_at: Instant,
 ) -> io::Result<(Arc<Shared>, Vec<Worker>)> {
     let most_frame_bytes = cluster.settings.request_max_bytes;
     let mut polls = Vec::with_capacity(threads);
@@ -209,20 +341,28 @@ pub(crate) fn build(
             letters: Mutex::default(),
             waker: Waker::new(poll.registry(), WAKER)?,
         });
-        polls.push(poll);
+        let alarm = Alarm::new(&poll, ALARM)?;
+        polls.push((poll, alarm));
     }
     let shared = Arc::new(Shared {
         cluster: Mutex::new(cluster),
         pool,
-        started_at: Instant::now(),
+        started_at,
         mailboxes,
         is_stopping: AtomicBool::new(false),
         ticks_at: AtomicU64::new(u64::MAX),
         most_frame_bytes,
+        rig: Mutex::default(),
+        is_rigged: AtomicBool::new(false),
+        log,
+        paused: Mutex::default(),
+        has_paused: AtomicBool::new(false),
     });
-    let worker = |(index, poll)| Worker {
+    let worker = |(index, (poll, alarm))| Worker {
         index,
         poll,
+        alarm,
+        releases: BTreeSet::new(),
         shared: Arc::clone(&shared),
         connections: HashMap::new(),
         listeners: HashMap::new(),
@@ -248,6 +388,8 @@ impl Worker {
             for event in &events {
                 match event.token() {
                     WAKER => self.read_mail(),
+                    // What it rang for is looked for below.
+                    ALARM => {}
                     Token(token) if token >= LISTENERS => {
                         self.accept(i32::try_from(token - LISTENERS).unwrap_or(0));
                     }
@@ -268,6 +410,7 @@ impl Worker {
                 self.tick();
             }
             self.deliver();
+            self.release();
         }
     }
 
@@ -275,6 +418,9 @@ impl Worker {
     fn timeout(&mut self) -> Option<Duration> {
         if !self.unfinished.is_empty() {
             return Some(Duration::ZERO);
+        }
+        if let Some((at, _)) = self.releases.first() {
+            self.alarm.ring_in(at.saturating_sub(self.shared.now()));
         }
         if self.index != 0 {
             return None;
@@ -311,6 +457,7 @@ impl Worker {
                     broker,
                     done,
                 } => done.send(self.open(listener, broker)).unwrap_or_default(),
+                Letter::Resume { broker } => self.resume(broker),
                 Letter::Close { broker, done } => {
                     self.close(broker);
                     done.send(Ok(())).unwrap_or_default();
@@ -394,10 +541,10 @@ impl Worker {
     }
 
     fn go_on(&mut self, number: usize) {
-        match self.serve(number).unwrap_or(Fate::Ends) {
-            Fate::Stays => {}
-            Fate::Continues => self.unfinished.push(number),
-            Fate::Ends => self.end(number),
+        match self.serve(number).unwrap_or(Turn::Ends) {
+            Turn::Stays => {}
+            Turn::Continues => self.unfinished.push(number),
+            Turn::Ends => self.end(number),
         }
     }
 
@@ -418,7 +565,35 @@ impl Worker {
     fn answer(&mut self, number: usize, answer: Answer) {
         if let Some(connection) = self.connections.get_mut(&number) {
             connection.is_waiting = false;
-            connection.push(answer);
+            let pending = connection.pending.take().unwrap_or_default();
+            let release = send(&self.shared, connection, answer, pending);
+            self.releases.extend(release.map(|at| (at, number)));
+            self.go_on(number);
+        }
+    }
+
+    /// Lets held answers go whose time has come.
+    fn release(&mut self) {
+        while let Some(&(at, number)) = self.releases.first() {
+            let now = self.shared.now();
+            if at > now {
+                return;
+            }
+            self.releases.pop_first();
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.release(now);
+                self.go_on(number);
+            }
+        }
+    }
+
+    /// Goes on with what came while a broker was paused.
+    fn resume(&mut self, broker: i32) {
+        let of_broker = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.broker == broker);
+        for number in of_broker.map(|(number, _)| *number).collect::<Vec<_>>() {
             self.go_on(number);
         }
     }
@@ -437,16 +612,19 @@ impl Worker {
     }
 
     /// Serves what a connection brings until it has nothing more, has to wait, or has had its turn.
-    fn serve(&mut self, number: usize) -> io::Result<Fate> {
+    fn serve(&mut self, number: usize) -> io::Result<Turn> {
         let Some(connection) = self.connections.get_mut(&number) else {
-            return Ok(Fate::Stays);
+            return Ok(Turn::Stays);
         };
+        if self.shared.is_paused(connection.broker) {
+            return Ok(Turn::Stays);
+        }
         let mut turn_bytes = 0;
         loop {
             let now = self.shared.now();
             loop {
                 let Ok(frame) = connection.next_frame() else {
-                    return Ok(Fate::Ends);
+                    return Ok(Turn::Ends);
                 };
                 let Some((buffer, range)) = frame else { break };
                 let frame = Frame {
@@ -459,30 +637,85 @@ impl Worker {
                     broker: connection.broker,
                     client_host: &connection.host,
                 };
+                let name = (self.index as u64) << 32 | number as u64;
+                let Judged { fate, mut pending } = self.shared.judge(&frame, name, now);
                 let outbox = &mut self.outbox;
-                match api::serve(frame, now, || self.shared.lock(outbox, Some(self.index))) {
-                    Outcome::Answer(answer) => connection.push(answer),
-                    Outcome::Later => connection.is_waiting = true,
-                    Outcome::Silent => {}
+                let outcome = match fate {
+                    Fate::Served => api::serve(frame, now, || self.shared.lock(outbox, Some(self.index))),
+                    Fate::Denied(_) => {
+                        let outcome = api::serve(frame, now, || self.shared.lock(outbox, Some(self.index)));
+                        match (outcome, pending.instead.take()) {
+                            (Outcome::Answer(_), Some(instead)) => Outcome::Answer(instead),
+                            (Outcome::Later, instead) => {
+                                pending.instead = instead;
+                                Outcome::Later
+                            }
+                            (outcome, _) => outcome,
+                        }
+                    }
+                    Fate::Refused(_) => pending.instead.take().map_or(Outcome::Hangup, Outcome::Answer),
+                    Fate::Dropped => Outcome::Hangup,
+                    Fate::Silenced => {
+                        connection.is_silenced = true;
+                        Outcome::Silent
+                    }
+                };
+                match outcome {
+                    Outcome::Answer(answer) => {
+                        let release = send(&self.shared, connection, answer, pending);
+                        self.releases.extend(release.map(|at| (at, number)));
+                    }
+                    Outcome::Later => {
+                        connection.is_waiting = true;
+                        connection.pending = Some(pending);
+                    }
+                    Outcome::Silent => unanswered(&self.shared, &pending),
                     Outcome::Hangup => {
+                        unanswered(&self.shared, &pending);
                         // Answers to earlier requests still go out.
                         connection.flush()?;
-                        return Ok(Fate::Ends);
+                        return Ok(Turn::Ends);
                     }
                 }
             }
             let is_sent = connection.flush()?;
-            if connection.is_waiting || !is_sent {
-                return Ok(Fate::Stays);
+            if let Some(log) = &self.shared.log {
+                let now = self.shared.now();
+                let sent = connection.take_sent();
+                sent.iter().for_each(|noted| log.ended(noted, Some(now)));
+            }
+            if connection.is_waiting || connection.is_silenced || !is_sent {
+                return Ok(Turn::Stays);
             }
             if turn_bytes > TURN_BYTES {
-                return Ok(Fate::Continues);
+                return Ok(Turn::Continues);
             }
             match connection.fill(&self.shared.pool)? {
                 Filled::Bytes(count) => turn_bytes += count,
-                Filled::Nothing => return Ok(Fate::Stays),
-                Filled::End => return Ok(Fate::Ends),
+                Filled::Nothing => return Ok(Turn::Stays),
+                Filled::End => return Ok(Turn::Ends),
             }
         }
+    }
+}
+
+/// Sends an answer, or holds it as the script says; gives the time at which it may leave then.
+fn send(shared: &Shared, connection: &mut Connection, answer: Answer, pending: Pending) -> Option<u64> {
+    let release = shared.release_at(&pending, shared.now());
+    let mut answer = pending.instead.unwrap_or(answer);
+    answer.noted = pending.noted;
+    match release {
+        None if !connection.is_holding() => {
+            connection.push(answer);
+            None
+        }
+        release => Some(connection.hold(answer, release.unwrap_or(0))),
+    }
+}
+
+/// A request ends without an answer.
+fn unanswered(shared: &Shared, pending: &Pending) {
+    if let (Some(log), Some(noted)) = (&shared.log, &pending.noted) {
+        log.ended(noted, None);
     }
 }

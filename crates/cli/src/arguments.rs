@@ -164,6 +164,12 @@ pub struct RunArguments {
     /// A word that another run was given too: one of the two produces, the other consumes and verifies
     #[arg(long, value_name = "WORD", value_parser = value, allow_hyphen_values = true, help_heading = "Run")]
     pub run_id: Option<String>,
+    /// Script for the embedded brokers, as of plimsoll broker --script
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
+    pub broker_script: Option<PathBuf>,
+    /// Where the embedded brokers write down each request, as of plimsoll broker --request-log
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
+    pub broker_request_log: Option<PathBuf>,
     /// Keep the topics and groups that the run makes
     #[arg(long, help_heading = "Run")]
     pub keep: bool,
@@ -238,9 +244,76 @@ pub struct BrokerArguments {
     /// Broker property by Kafka's name, such as num.partitions=6
     #[arg(long, value_name = "NAME=VALUE")]
     pub property: Vec<String>,
+    /// Script by which answers are delayed, stalled, limited, replaced by errors or never given, and brokers go down
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub script: Option<PathBuf>,
+    /// Where each request is written down with the times at which it came and was answered
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub request_log: Option<PathBuf>,
+    /// Where `plimsoll broker control` is listened for; port 0 for any free one
+    #[arg(long, value_name = "HOST:PORT")]
+    pub control: Option<String>,
     /// Ends when the standard input does, so that it cannot outlive the run that started it.
     #[arg(long, hide = true)]
     pub until_stdin_closes: bool,
+    /// What is said to brokers that run.
+    #[command(subcommand)]
+    pub command: Option<BrokerCommand>,
+}
+
+/// What is said to brokers that run with `--control`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BrokerCommand {
+    /// Tell running brokers to stop, start, pause or resume one of them, or to follow another script
+    Control(ControlArguments),
+}
+
+/// `plimsoll broker control`.
+#[derive(Args, Clone, Debug)]
+pub struct ControlArguments {
+    /// Where the brokers listen for it: what they were given, or print, as --control
+    #[arg(long, value_name = "HOST:PORT")]
+    pub at: String,
+    /// What to do.
+    #[command(subcommand)]
+    pub action: ControlAction,
+}
+
+/// What running brokers are told.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ControlAction {
+    /// Stop a broker as if its process were killed; its records stay
+    Stop {
+        /// Its id
+        broker: i32,
+    },
+    /// Start a broker that was stopped
+    Start {
+        /// Its id
+        broker: i32,
+    },
+    /// Stop serving a broker's connections without closing them
+    Pause {
+        /// Its id
+        broker: i32,
+    },
+    /// Go on with a broker that was paused
+    Resume {
+        /// Its id
+        broker: i32,
+    },
+    /// Follow a script from now on
+    Script {
+        /// Its file
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Follow no script any more
+    ClearScript,
+    /// Write to the file what the request log holds in memory
+    FlushLog,
+    /// Show which brokers are up
+    Status,
 }
 
 /// `plimsoll topics`.

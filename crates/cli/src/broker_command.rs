@@ -1,21 +1,30 @@
 //! `plimsoll broker`: embedded brokers until a signal comes.
 
-use crate::arguments::BrokerArguments;
+use crate::arguments::{BrokerArguments, BrokerCommand, ControlAction, ControlArguments};
 use crate::console;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, system_error, with_causes};
 use crate::interruption;
 use broker::{Config, StartError};
+use model::broker_script::BrokerScript;
 use std::collections::BTreeMap;
-use std::io::{Read, stdin};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::io::{BufRead, BufReader, Read, Write, stdin};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+/// How long running brokers may take to answer a control call.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Starts the brokers, says where they are, and serves until it is told to end.
 ///
 /// # Errors
 /// When the options are wrong or the brokers cannot be started.
 pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
+    if let Some(BrokerCommand::Control(arguments)) = &arguments.command {
+        return control(arguments);
+    }
     let config = config(arguments)?;
     let (ends, ended) = channel();
     interruption::ends_wait(ends.clone())?;
@@ -25,6 +34,9 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
         .zip(bootstrap.split(','))
         .map(|(id, address)| format!("broker {id}: {address}\n"))
         .collect();
+    if let Some(address) = handle.control_address() {
+        text.push_str(&format!("control: {address}\n"));
+    }
     text.push_str(&format!("bootstrap: {bootstrap}\n"));
     // Brokers whose output nobody can take serve all the same.
     console::print(&text).unwrap_or_default();
@@ -37,7 +49,15 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
 }
 
 fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
-    let (listen, advertised_host) = address(&arguments.listen)?;
+    let (listen, advertised_host) = address("--listen", &arguments.listen)?;
+    let control = match &arguments.control {
+        Some(text) => Some(address("--control", text)?.0),
+        None => None,
+    };
+    let script = match &arguments.script {
+        Some(path) => Some(script(path)?.1),
+        None => None,
+    };
     let mut config = Config {
         brokers: arguments.brokers,
         listen,
@@ -45,6 +65,9 @@ fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
         memory_bytes: arguments.memory.bytes(),
         prefault_bytes: arguments.prefault.bytes(),
         properties: properties(&arguments.property)?,
+        script,
+        request_log: arguments.request_log.clone(),
+        control,
         ..Config::default()
     };
     if let Some(threads) = arguments.threads {
@@ -57,10 +80,10 @@ fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
 }
 
 /// The address to listen at, and the host name that was given for it, if it was one.
-fn address(text: &str) -> Result<(SocketAddr, Option<String>), Failure> {
+fn address(flag: &str, text: &str) -> Result<(SocketAddr, Option<String>), Failure> {
     let wrong = |why: &str| {
         Failure::usage(format!(
-            "--listen {text}: {why}; give HOST:PORT such as 127.0.0.1:9092"
+            "{flag} {text}: {why}; give HOST:PORT such as 127.0.0.1:9092"
         ))
     };
     let Some((host, _)) = text.rsplit_once(':').filter(|(host, _)| !host.is_empty()) else {
@@ -72,6 +95,57 @@ fn address(text: &str) -> Result<(SocketAddr, Option<String>), Failure> {
     let address = addresses.next().ok_or_else(|| wrong("the name has no address"))?;
     let is_name = host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
     Ok((address, is_name.then(|| host.to_owned())))
+}
+
+/// A script's text, and what it says.
+fn script(path: &Path) -> Result<(String, BrokerScript), Failure> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("--script {name}: {}", system_error(&error))))?;
+    let (apis, errors) = broker::known_names();
+    match BrokerScript::parse(&name, &text, &apis, &errors) {
+        Ok(script) => Ok((text, script)),
+        Err(faults) => Err(Failure::from(faults)),
+    }
+}
+
+/// Says one thing to running brokers, and shows what they answer.
+fn control(arguments: &ControlArguments) -> Result<ExitStatus, Failure> {
+    let (place, _) = address("--at", &arguments.at)?;
+    let call = match &arguments.action {
+        ControlAction::Stop { broker } => format!("stop {broker}\n"),
+        ControlAction::Start { broker } => format!("start {broker}\n"),
+        ControlAction::Pause { broker } => format!("pause {broker}\n"),
+        ControlAction::Resume { broker } => format!("resume {broker}\n"),
+        ControlAction::Script { file } => {
+            let (text, _) = script(file)?;
+            format!("script {}\n{text}", text.len())
+        }
+        ControlAction::ClearScript => "script clear\n".to_owned(),
+        ControlAction::FlushLog => "log flush\n".to_owned(),
+        ControlAction::Status => "status\n".to_owned(),
+    };
+    let failed = |error: std::io::Error| {
+        Failure::failed(format!(
+            "{place}: {}; are the brokers running, with --control {place}?",
+            system_error(&error)
+        ))
+    };
+    let mut stream = TcpStream::connect_timeout(&place, ANSWERED_WITHIN).map_err(failed)?;
+    stream.set_read_timeout(Some(ANSWERED_WITHIN)).map_err(failed)?;
+    stream.write_all(call.as_bytes()).map_err(failed)?;
+    for line in BufReader::new(stream).lines() {
+        let line = line.map_err(failed)?;
+        if line == "ok" {
+            return Ok(ExitStatus::Done);
+        }
+        match line.strip_prefix("error: ") {
+            Some(problem) => return Err(Failure::failed(problem.to_owned())),
+            // Nobody may be there to read it.
+            None => console::print(&format!("{line}\n")).unwrap_or_default(),
+        }
+    }
+    Err(failed(std::io::ErrorKind::UnexpectedEof.into()))
 }
 
 fn properties(assignments: &[String]) -> Result<BTreeMap<String, String>, Failure> {
@@ -119,19 +193,19 @@ mod tests {
     #[test]
     fn an_address_is_taken_as_it_is_and_a_name_is_advertised() {
         assert_eq!(
-            address("127.0.0.1:0"),
+            address("--listen", "127.0.0.1:0"),
             Ok((SocketAddr::from(([127, 0, 0, 1], 0)), None))
         );
         assert_eq!(
-            address("[::1]:9092").map(|(address, name)| (address.port(), name)),
+            address("--listen", "[::1]:9092").map(|(address, name)| (address.port(), name)),
             Ok((9092, None))
         );
         assert_eq!(
-            address("localhost:9092").map(|(_, name)| name),
+            address("--listen", "localhost:9092").map(|(_, name)| name),
             Ok(Some("localhost".to_owned()))
         );
         for text in ["9092", ":9092", "127.0.0.1", "127.0.0.1:port", "127.0.0.1:70000"] {
-            let failure = address(text).expect_err(text);
+            let failure = address("--listen", text).expect_err(text);
             assert_eq!(failure.status, ExitStatus::Usage);
             assert!(
                 failure.messages[0].starts_with(&format!("--listen {text}: ")),

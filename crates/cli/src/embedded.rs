@@ -4,7 +4,13 @@
 use crate::failure::{Failure, system_error};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long brokers may take to end in order, and how often that is looked at.
+const ENDED_WITHIN: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Brokers in a child process. It ends when this value is dropped, and by itself when this process is gone, since its
 /// standard input closes then.
@@ -21,7 +27,11 @@ impl Embedded {
     ///
     /// # Errors
     /// When the system grants no process or the brokers do not come up; the child has told why on the standard error.
-    pub fn start(brokers: usize) -> Result<Embedded, Failure> {
+    pub fn start(
+        brokers: usize,
+        script: Option<&Path>,
+        request_log: Option<&Path>,
+    ) -> Result<Embedded, Failure> {
         let program = std::env::current_exe();
         let count = brokers.to_string();
         let replication_factor = format!("default.replication.factor={}", brokers.min(3));
@@ -29,6 +39,8 @@ impl Embedded {
             Command::new(program)
                 .args(["broker", "--until-stdin-closes", "--listen", "127.0.0.1:0"])
                 .args(["--brokers", &count, "--property", &replication_factor])
+                .args(script.iter().flat_map(|path| [Path::new("--script"), *path]))
+                .args(request_log.iter().flat_map(|path| [Path::new("--request-log"), *path]))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 // Ctrl-C at a terminal goes to the whole group: the brokers must be there until the run has ended in order.
@@ -72,8 +84,15 @@ fn bootstrap_of(stdout: &mut impl BufRead) -> Option<String> {
 }
 
 impl Drop for Embedded {
+    #[expect(clippy::disallowed_methods, reason = "a bounded wait for another process")]
     fn drop(&mut self) {
-        // They keep nothing on disk, so that nothing is lost. One that has ended already cannot be killed.
+        // The end of their input ends them in order, so that a request log is whole. One that has ended already cannot be
+        // killed.
+        drop(self.child.stdin.take());
+        let began = Instant::now();
+        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && began.elapsed() < ENDED_WITHIN {
+            std::thread::sleep(LOOK);
+        }
         self.child.kill().unwrap_or_default();
         self.child.wait().map(drop).unwrap_or_default();
     }

@@ -72,6 +72,10 @@ pub struct Plan {
     pub drain_timeout: Duration,
     /// Threads for producers and for consumers; `None` for the load's choice.
     pub threads: Option<usize>,
+    /// Script and request log of the embedded brokers.
+    pub broker_script: Option<PathBuf>,
+    /// Where they write down each request.
+    pub broker_request_log: Option<PathBuf>,
     /// The run id that is shared with another run; `None` where the run has one of its own.
     pub run_id: Option<u64>,
     /// Topics and groups that the run makes are kept.
@@ -112,6 +116,7 @@ impl Plan {
         let drain_timeout = reading.drain_timeout();
         let threads = reading.threads();
         let run_id = reading.run_id();
+        reading.only_embedded(embedded);
         let Reading { faults, notices, .. } = reading;
         let (Some(workload), Some(target), true) = (workload, target, faults.is_empty()) else {
             let unexplained = || Fault::missing("workload", "the workload or the target cannot be resolved");
@@ -149,6 +154,8 @@ impl Plan {
             drain_timeout,
             threads,
             run_id,
+            broker_script: arguments.broker_script.clone(),
+            broker_request_log: arguments.broker_request_log.clone(),
             keep: arguments.keep,
             force: arguments.force,
             output: arguments.output.clone(),
@@ -433,6 +440,21 @@ impl Reading<'_> {
             self.faults.push(flag_fault("--threads", text, problem));
         }
         threads
+    }
+
+    /// What is said to embedded brokers makes no sense with a cluster.
+    fn only_embedded(&mut self, embedded: bool) {
+        let given = [
+            ("--broker-script", &self.arguments.broker_script),
+            ("--broker-request-log", &self.arguments.broker_request_log),
+        ];
+        for (flag, path) in given {
+            if let Some(path) = path.as_ref().filter(|_| !embedded) {
+                let problem = "it is for the embedded brokers, and a cluster is named; leave one of them out";
+                self.faults
+                    .push(flag_fault(flag, &path.display().to_string(), problem));
+            }
+        }
     }
 
     /// Sixteen hexadecimal digits are the number that a result shows; any other word stands for its hash.

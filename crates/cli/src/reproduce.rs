@@ -45,6 +45,14 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
     if let Some(threads) = &arguments.threads {
         option("--threads", threads);
     }
+    for (flag, path) in [
+        ("--broker-script", &arguments.broker_script),
+        ("--broker-request-log", &arguments.broker_request_log),
+    ] {
+        if let Some(path) = path {
+            option(flag, &path.display().to_string());
+        }
+    }
     if let Some(run_id) = &arguments.run_id {
         option("--run-id", run_id);
     }

@@ -71,7 +71,11 @@ fn load(
         ));
     }
     let embedded = if plan.embedded {
-        let embedded = Embedded::start(EMBEDDED_BROKERS)?;
+        let embedded = Embedded::start(
+            EMBEDDED_BROKERS,
+            plan.broker_script.as_deref(),
+            plan.broker_request_log.as_deref(),
+        )?;
         let bootstrap = embedded.bootstrap();
         console.step(&format!(
             "no cluster named: started {EMBEDDED_BROKERS} embedded brokers for this run, in memory, at {bootstrap}"

@@ -391,3 +391,70 @@ fn what_a_slow_consumer_had_no_time_for_is_not_read_rather_than_lost() {
             .any(|warning| warning.code == "not-consumed")
     );
 }
+
+/// Three brokers that follow a script, and a light load on one partition of acks 1 without linger.
+fn scripted(rules: &str) -> RunResult {
+    let (apis, errors) = broker::known_names();
+    let script =
+        model::broker_script::BrokerScript::parse("s.yaml", &format!("rules:\n{rules}"), &apis, &errors);
+    let brokers = broker::start(broker::Config {
+        script: Some(script.expect("a sound script")),
+        ..broker::Config::default()
+    })
+    .expect("loopback has free ports");
+    let keys = [
+        "topics=1",
+        "partitionsPerTopic=1",
+        "messageSize=100",
+        "producerRate=200",
+        "warmupDuration=0s",
+        "testDuration=4s",
+    ];
+    let mut plan = plan(
+        &brokers.bootstrap(),
+        &keys,
+        &["linger.ms=0", "retry.backoff.ms=5"],
+    );
+    let mut draft = TargetDraft::new();
+    draft.set_bootstrap_servers(&brokers.bootstrap(), "--bootstrap-server");
+    draft.set_replication_factor("1", "--replication-factor");
+    for property in ["linger.ms=0", "retry.backoff.ms=5"] {
+        draft.set_property(property, "-X");
+    }
+    plan.target = draft.resolve().expect("the target is sound").0;
+    run(plan).unwrap().result
+}
+
+#[test]
+fn a_delay_of_the_brokers_is_in_the_service_time_of_every_record() {
+    let result = scripted("  - { api: Produce, delay: 20ms }\n");
+    check_whole(&result, Some(800), 1);
+    let service = result.measured().unwrap().latency(Metric::Service).unwrap();
+    // Never less than the truth; how much more is this machine's doing, but not a half of it.
+    assert!(service.min_ns >= 20_000_000, "{service:?}");
+    assert!(service.p50_ns < 30_000_000, "{service:?}");
+}
+
+#[test]
+fn a_stall_of_the_brokers_is_in_the_response_times_of_all_records_that_were_due_meanwhile() {
+    let result = scripted("  - { stall: true, from: 2s, for: 1s }\n");
+    let totals = &result.whole_run;
+    assert_eq!(totals.acknowledged_count, Some(800), "{totals:?}");
+    let response = result.measured().unwrap().latency(Metric::Response).unwrap();
+    assert!(response.max_ns >= 900_000_000, "{response:?}");
+    // A quarter of the records were due during the stall, so a tenth waited for more than half a second.
+    assert!(response.p95_ns >= 500_000_000, "{response:?}");
+}
+
+#[test]
+fn errors_that_are_made_good_by_retries_lose_and_double_nothing() {
+    let rules = "  - { api: Produce, error: NOT_ENOUGH_REPLICAS, every_nth: 10 }\n\
+                 \x20 - { api: Produce, error_after: REQUEST_TIMED_OUT, every_nth: 13 }\n";
+    let result = scripted(rules);
+    check_whole(&result, Some(800), 1);
+    let kinds: Vec<&str> = result.errors.iter().map(|error| error.kind.as_str()).collect();
+    assert!(
+        kinds.contains(&"NOT_ENOUGH_REPLICAS") && kinds.contains(&"REQUEST_TIMED_OUT"),
+        "{kinds:?}"
+    );
+}

@@ -5,6 +5,7 @@
 //! text comes in, values or typed faults go out. All faults of an input are found at once (see [`fault::Faults`]), and
 //! each value remembers where it came from (see [`source::Source`]).
 
+pub mod broker_script;
 pub mod client_config;
 pub mod fault;
 pub mod properties;

@@ -1,0 +1,184 @@
+//! The measuring rig on sockets: what comes when, what does not come, and what brokers can be told while they run.
+
+use broker::{Config, Handle, known_names};
+use model::broker_script::BrokerScript;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn script(rules: &str) -> BrokerScript {
+    let (apis, errors) = known_names();
+    BrokerScript::parse("s.yaml", &format!("rules:\n{rules}"), &apis, &errors).expect("a sound script")
+}
+
+fn brokers(rules: &str) -> Handle {
+    broker::start(Config {
+        brokers: 2,
+        script: (!rules.is_empty()).then(|| script(rules)),
+        control: Some(([127, 0, 0, 1], 0).into()),
+        ..Config::default()
+    })
+    .expect("brokers")
+}
+
+fn connect(handle: &Handle, index: usize) -> TcpStream {
+    let stream = TcpStream::connect(handle.addresses()[index]).expect("it listens");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    stream
+}
+
+/// ApiVersions 0 with that correlation id; gives the one of the answer.
+fn ask(stream: &mut TcpStream, correlation_id: i32) -> std::io::Result<i32> {
+    let mut request = vec![0, 0, 0, 10, 0, 18, 0, 0];
+    request.extend(correlation_id.to_be_bytes());
+    request.extend([0xff, 0xff]);
+    stream.write_all(&request)?;
+    answer(stream)
+}
+
+fn answer(stream: &mut TcpStream) -> std::io::Result<i32> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    let mut body = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut body)?;
+    Ok(i32::from_be_bytes(*body.first_chunk().expect("a correlation id")))
+}
+
+#[test]
+fn an_answer_that_is_delayed_comes_no_sooner_and_in_its_place() {
+    let handle = brokers("  - { api: ApiVersions, broker: 1, delay: 60ms }\n");
+    let mut stream = connect(&handle, 0);
+    let began = Instant::now();
+    for correlation_id in 0..3 {
+        assert_eq!(
+            ask(&mut stream, correlation_id).expect("an answer"),
+            correlation_id
+        );
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(180),
+        "{:?}",
+        began.elapsed()
+    );
+    // The other broker answers at once: far sooner than the delay, even on a busy machine, at one try of several.
+    let mut other = connect(&handle, 1);
+    let quickest = (0..20).map(|id| {
+        let began = Instant::now();
+        assert_eq!(ask(&mut other, id).expect("an answer"), id);
+        began.elapsed()
+    });
+    assert!(quickest.min().expect("tries") < Duration::from_millis(60));
+}
+
+#[test]
+fn connections_are_dropped_or_fall_silent() {
+    let handle = brokers(
+        "  - { api: ApiVersions, broker: 1, drop: true, from_request: 2 }\n  - { api: ApiVersions, broker: 2, silence: true }\n",
+    );
+    let mut dropped = connect(&handle, 0);
+    assert_eq!(ask(&mut dropped, 1).expect("the first is answered"), 1);
+    assert!(ask(&mut dropped, 2).is_err());
+    let mut silent = connect(&handle, 1);
+    silent
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    let error = ask(&mut silent, 1).expect_err("nothing comes");
+    assert_eq!(
+        error.kind(),
+        std::io::ErrorKind::WouldBlock,
+        "it is still open: {error}"
+    );
+}
+
+/// One control call; gives its answer's lines.
+fn call(handle: &Handle, text: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(handle.control_address().expect("control")).expect("it listens");
+    stream.write_all(text.as_bytes()).expect("sent");
+    let mut lines = Vec::new();
+    for line in BufReader::new(stream).lines() {
+        let line = line.expect("a line");
+        let is_last = line == "ok" || line.starts_with("error: ");
+        lines.push(line);
+        if is_last {
+            break;
+        }
+    }
+    lines
+}
+
+#[test]
+fn brokers_are_stopped_started_paused_and_scripted_while_they_run() {
+    let handle = brokers("");
+    assert_eq!(call(&handle, "stop 2\n"), ["ok"]);
+    assert!(TcpStream::connect(handle.addresses()[1]).is_err());
+    assert!(call(&handle, "status\n")[1].ends_with(": down"));
+    assert_eq!(call(&handle, "start 2\n"), ["ok"]);
+    let mut stream = connect(&handle, 1);
+    assert_eq!(ask(&mut stream, 1).expect("an answer"), 1);
+
+    assert_eq!(call(&handle, "pause 2\n"), ["ok"]);
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    assert!(ask(&mut stream, 2).is_err(), "a paused broker answers nothing");
+    assert_eq!(call(&handle, "resume 2\n"), ["ok"]);
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    assert_eq!(answer(&mut stream).expect("what was asked meanwhile"), 2);
+
+    let rules = "rules:\n  - { api: ApiVersions, drop: true }\n";
+    assert_eq!(call(&handle, &format!("script {}\n{rules}", rules.len())), ["ok"]);
+    assert!(ask(&mut stream, 3).is_err());
+    assert_eq!(call(&handle, "script clear\n"), ["ok"]);
+    assert_eq!(ask(&mut connect(&handle, 1), 4).expect("an answer"), 4);
+
+    for (wrong, expected) in [
+        ("stop 9\n", "there is no broker 9"),
+        ("stop two\n", "not a broker's id"),
+        ("sing\n", "known are"),
+        ("script 9\nrules: []", "no rules"),
+        ("script 99999999\n", "bytes"),
+    ] {
+        let told = call(&handle, wrong).join("\n");
+        assert!(
+            told.starts_with("error: ") && told.contains(expected),
+            "{wrong}: {told}"
+        );
+    }
+}
+
+#[test]
+fn each_request_is_written_down_with_its_times() {
+    let path = std::env::temp_dir().join(format!("rig-log-{}", std::process::id()));
+    let handle = broker::start(Config {
+        script: Some(script("  - { api: ApiVersions, delay: 30ms }\n")),
+        request_log: Some(path.clone()),
+        ..Config::default()
+    })
+    .expect("a broker");
+    let mut stream = connect(&handle, 0);
+    for id in 0..5 {
+        ask(&mut stream, id).expect("an answer");
+    }
+    handle.shutdown();
+    let text = std::fs::read_to_string(&path).expect("the log");
+    std::fs::remove_file(&path).expect("it was there");
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect())
+        .collect();
+    assert_eq!(lines.len(), 5, "{text}");
+    for (id, line) in lines.iter().enumerate() {
+        let time = |at: usize| line[at].parse::<u64>().expect("a time");
+        assert!(time(1) - time(0) >= 30_000_000, "{line:?}");
+        assert_eq!(
+            (line[3], line[6]),
+            ("ApiVersions", id.to_string().as_str()),
+            "{line:?}"
+        );
+    }
+}
