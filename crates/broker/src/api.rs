@@ -30,7 +30,6 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 pub(crate) mod produce;
-pub(crate) mod scripted;
 pub(crate) mod sync_group;
 
 use crate::answer::Answer;

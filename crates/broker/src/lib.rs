@@ -24,6 +24,7 @@ mod cluster_tests;
 mod config;
 mod connection;
 mod control;
+mod glance;
 mod group;
 mod handle;
 mod log;

@@ -6,11 +6,11 @@
 
 use crate::alarm::Alarm;
 use crate::answer::Answer;
-use crate::api::scripted::Glance;
 use crate::api::{self, Frame, Outcome};
 use crate::buffer::Pool;
 use crate::cluster::Cluster;
 use crate::connection::{Connection, Filled, Pending};
+use crate::glance::Glance;
 use crate::reply::ConnectionId;
 use crate::request_log::{Noted, RequestLog};
 use crate::rig::{Fate, Rig};

@@ -1,13 +1,14 @@
 //! What a script of the measuring rig needs to know of a request, and the answers that it gives in a request's place.
 
-use super::{Frame, decode_request_header};
 use crate::answer::Answer;
+use crate::api::Frame;
 use crate::cluster::Cluster;
 use crate::rig::Described;
 use wire::codec::Message;
 use wire::fetch::{
     FetchRequest, FetchResponseHead, FetchResponsePartition, FetchResponseTopic, encode_fetch_response,
 };
+use wire::header::decode_request_header;
 use wire::produce::{
     PartitionProduceResponse, ProduceRequestRef, ProduceResponse, TopicProduceResponse,
     encode_produce_response,
