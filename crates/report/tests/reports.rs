@@ -19,6 +19,8 @@ fn clean() -> RunResult {
         state: State::Complete,
         reason: None,
     };
+    result.clock_domain = model::result::ClockDomain::OneProcess;
+    result.clocks = None;
     result.errors.clear();
     result.warnings.clear();
     result.events.clear();
