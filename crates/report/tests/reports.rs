@@ -19,7 +19,7 @@ fn clean() -> RunResult {
         state: State::Complete,
         reason: None,
     };
-    result.clock_domain = model::result::ClockDomain::OneProcess;
+    result.clock_domain = ClockDomain::OneProcess;
     result.clocks = None;
     result.errors.clear();
     result.warnings.clear();
