@@ -211,8 +211,9 @@ impl Control {
         // The thread of the one before ends when its sender is gone, and has put all right by then.
         let ended = self.script.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(ended);
-        self.shared
-            .with_cluster(|_, now| self.shared.follow(script.map(|script| Rig::new(script, now))));
+        // Without the cluster's lock: a request that is being judged holds the script's, and may ask for the cluster's.
+        let now = self.shared.now();
+        self.shared.follow(script.map(|script| Rig::new(script, now)));
         let Some(script) = script.filter(|script| next_changes(script, None).is_some()) else {
             return;
         };
