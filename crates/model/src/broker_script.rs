@@ -324,6 +324,18 @@ impl Reading<'_> {
         }
         let source = || Source::file(self.path, item.line);
         let mut problem = None;
+        let when = &rule.when;
+        let counts = rule.every_nth.is_some()
+            || rule.probability.is_some()
+            || when.requests.is_some()
+            || when.from_request != 1;
+        let of_brokers = Effect {
+            down: rule.effect.down,
+            follower_stops: rule.effect.follower_stops,
+            ..Effect::default()
+        };
+        let acts_on_requests =
+            rule.effect != of_brokers || of_brokers.down.is_some() && of_brokers.follower_stops.is_some();
         if rule.effect == Effect::default() {
             problem = Some(
                 "the rule does nothing; give one of delay, service, bytes_per_second, requests_per_second, stall, error, \
@@ -346,8 +358,36 @@ impl Reading<'_> {
             problem = Some(
                 "down and follower_stops name their broker themselves, and have no api, topic or broker beside them",
             );
-        } else if rule.effect.error.is_some() && rule.effect.error_after.is_some() {
-            problem = Some("error and error_after exclude each other");
+        } else if (rule.effect.stall || !rule.effect.is_of_requests()) && counts {
+            problem = Some(
+                "stall, down and follower_stops hold for a time; they have no from_request, requests, every_nth or \
+                 probability beside them",
+            );
+        } else if !rule.effect.is_of_requests() && acts_on_requests {
+            problem = Some("down and follower_stops stand in rules of their own");
+        } else if [
+            rule.effect.drop,
+            rule.effect.silence,
+            rule.effect.error.is_some(),
+            rule.effect.error_after.is_some(),
+        ]
+        .iter()
+        .filter(|given| **given)
+        .count()
+            > 1
+        {
+            problem = Some("drop, silence, error and error_after exclude each other");
+        } else if rule.topic.is_some() && !matches!(rule.api.as_deref(), None | Some("Produce" | "Fetch")) {
+            problem = Some("only Produce and Fetch name topics here; give one of them as api, or none");
+        } else if (rule.effect.slow_follower.is_some()
+            || rule
+                .effect
+                .service
+                .as_ref()
+                .is_some_and(|service| service.bytes_per_second.is_some()))
+            && !matches!(rule.api.as_deref(), None | Some("Produce"))
+        {
+            problem = Some("bytes_per_second and slow_follower are of Produce alone");
         } else if (rule.effect.error.is_some() || rule.effect.error_after.is_some())
             && !matches!(rule.api.as_deref(), Some("Produce" | "Fetch"))
         {
@@ -692,6 +732,32 @@ mod tests {
             ),
             ("rules:\n  - { bytes_per_second: 0 }\n", "bytes a second"),
             ("rules:\n  - { delay: 1ms, delay: 2ms }\n", "twice"),
+            (
+                "rules:\n  - { stall: true, for: 1s, probability: 0 }\n",
+                "hold for a time",
+            ),
+            ("rules:\n  - { down: 1, every_nth: 2 }\n", "hold for a time"),
+            ("rules:\n  - { down: 1, delay: 1ms }\n", "in rules of their own"),
+            (
+                "rules:\n  - { down: 1, follower_stops: 2 }\n",
+                "in rules of their own",
+            ),
+            (
+                "rules:\n  - { drop: true, silence: true }\n",
+                "exclude each other",
+            ),
+            (
+                "rules:\n  - { topic: t, api: Metadata, delay: 1ms }\n",
+                "only Produce and Fetch name topics",
+            ),
+            (
+                "rules:\n  - { api: Fetch, bytes_per_second: 1MB }\n",
+                "of Produce alone",
+            ),
+            (
+                "rules:\n  - { api: Fetch, slow_follower: { broker: 2, by: 1ms } }\n",
+                "of Produce alone",
+            ),
             ("rules: 5\n", "a list of rules"),
             ("seed: 1\n", "it would change nothing"),
             ("rules:\n  - 5ms\n", "a rule is a mapping"),
