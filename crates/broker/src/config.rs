@@ -110,23 +110,24 @@ impl Config {
         if self.memory_bytes < LEAST_MEMORY_BYTES {
             return Err(ConfigError::Memory(self.memory_bytes));
         }
-        let named = self
-            .script
-            .iter()
-            .flat_map(|script| &script.rules)
-            .flat_map(|rule| {
-                let effect = &rule.effect;
-                let follower = effect.slow_follower.map(|(broker, _)| broker);
-                [rule.broker, effect.down, effect.follower_stops, follower]
-            });
-        let unknown = named
-            .flatten()
-            .find(|id| usize::try_from(*id).is_ok_and(|id| id > self.brokers));
-        if let Some(id) = unknown {
+        let script = self.script.as_ref();
+        if let Some(id) = script.and_then(|script| unknown_broker(script, self.brokers)) {
             return Err(ConfigError::ScriptBroker(id, self.brokers));
         }
         check_node_configs(&self.properties).map_err(ConfigError::Property)
     }
+}
+
+/// The first broker that a script names and that is not among so many.
+pub(crate) fn unknown_broker(script: &BrokerScript, brokers: usize) -> Option<i32> {
+    let named = script.rules.iter().flat_map(|rule| {
+        let effect = &rule.effect;
+        let follower = effect.slow_follower.map(|(broker, _)| broker);
+        [rule.broker, effect.down, effect.follower_stops, follower]
+    });
+    named
+        .flatten()
+        .find(|id| usize::try_from(*id).map_or(true, |id| !(1..=brokers).contains(&id)))
 }
 
 #[cfg(test)]

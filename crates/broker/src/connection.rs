@@ -23,7 +23,7 @@ const MOST_READ_BYTES: usize = 256 << 10;
 /// Frames from here on are read exactly to their end.
 const LARGE_FRAME_BYTES: usize = 48 << 10;
 /// A claim of a larger frame is believed only as bytes arrive.
-const TRUSTED_BYTES: usize = 4 << 20;
+const TRUSTED_BYTES: usize = 64 << 10;
 /// Answers are not piled up beyond this; the client is to read first.
 const MOST_UNSENT_BYTES: usize = 4 << 20;
 /// Pieces in one vectored write.
@@ -65,10 +65,13 @@ pub(crate) struct Connection {
     pub(crate) is_waiting: bool,
     /// It is never answered again.
     pub(crate) is_silenced: bool,
+    /// The client has closed its side; what it sent before may not be read yet.
+    pub(crate) is_read_closed: bool,
     /// What a script says of the request that waits.
     pub(crate) pending: Option<Pending>,
     /// Answers that may not leave yet, with the time at which each may; they leave in the order of their requests.
     held: VecDeque<(u64, Answer)>,
+    held_bytes: usize,
     input: Input,
     output: Output,
 }
@@ -81,6 +84,8 @@ impl Connection {
             host,
             is_waiting: false,
             is_silenced: false,
+            is_read_closed: false,
+            held_bytes: 0,
             pending: None,
             held: VecDeque::new(),
             input: Input::new(most_frame_bytes),
@@ -116,10 +121,15 @@ impl Connection {
     /// # Errors
     /// If what comes is not a frame.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
-        if self.is_waiting || self.is_silenced || self.output.unsent_bytes > MOST_UNSENT_BYTES {
+        if self.is_waiting || self.is_silenced || self.is_full() {
             return Ok(None);
         }
         self.input.next_frame()
+    }
+
+    /// Whether so much waits to be sent that no more is asked of it for now.
+    pub(crate) fn is_full(&self) -> bool {
+        self.output.unsent_bytes + self.held_bytes > MOST_UNSENT_BYTES
     }
 
     /// Queues an answer.
@@ -130,6 +140,7 @@ impl Connection {
     /// Queues an answer that may leave at `at`, or when the one before it may, if that is later. Gives the time.
     pub(crate) fn hold(&mut self, answer: Answer, at: u64) -> u64 {
         let at = self.held.back().map_or(at, |(before, _)| at.max(*before));
+        self.held_bytes += answer.len_bytes();
         self.held.push_back((at, answer));
         at
     }
@@ -145,6 +156,7 @@ impl Connection {
             && *at <= now
         {
             if let Some((_, answer)) = self.held.pop_front() {
+                self.held_bytes -= answer.len_bytes();
                 self.output.push(answer);
             }
         }
@@ -153,6 +165,17 @@ impl Connection {
     /// The requests whose answers have been sent since the last call.
     pub(crate) fn take_sent(&mut self) -> Vec<Noted> {
         std::mem::take(&mut self.output.sent)
+    }
+
+    /// The requests that will not be answered when the connection ends now.
+    pub(crate) fn take_unanswered(&mut self) -> Vec<Noted> {
+        let queued = std::mem::take(&mut self.output.answers).into_iter();
+        let held = std::mem::take(&mut self.held)
+            .into_iter()
+            .map(|(_, answer)| answer);
+        let waiting = self.pending.take().and_then(|pending| pending.noted);
+        let noted = queued.chain(held).filter_map(|answer| answer.noted);
+        noted.chain(waiting).map(|noted| *noted).collect()
     }
 
     /// Sends what is queued, as far as the socket takes it; true if all is sent.

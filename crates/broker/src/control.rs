@@ -8,13 +8,16 @@ use crate::handle::{Control, known_names};
 use model::broker_script::BrokerScript;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A longer script is a mistake.
 const MOST_SCRIPT_BYTES: u64 = 1 << 20;
 const MOST_LINE_BYTES: u64 = 256;
 /// Who says nothing for so long is let go.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(60);
+/// More callers at once than this are let go unheard.
+const MOST_CALLERS: usize = 32;
 
 /// Listens for control calls, in a thread that ends with the process.
 ///
@@ -23,14 +26,28 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) fn listen(address: SocketAddr, control: Control) -> std::io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    std::thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(move || {
-            // One caller at a time: what two say at once would have no order.
-            for stream in listener.incoming().flatten() {
-                serve(stream, &control).unwrap_or_default();
+    let spawn = |act: Box<dyn FnOnce() + Send>| {
+        std::thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(act)
+            .map(drop)
+    };
+    let callers = Arc::new(());
+    spawn(Box::new(move || {
+        // A thread each: one who says nothing keeps nobody else waiting.
+        for stream in listener.incoming().flatten() {
+            if Arc::strong_count(&callers) > MOST_CALLERS {
+                continue;
             }
-        })?;
+            let (control, caller) = (control.clone(), Arc::clone(&callers));
+            // Without a thread the call is let go like one too many.
+            spawn(Box::new(move || {
+                serve(stream, &control).unwrap_or_default();
+                drop(caller);
+            }))
+            .unwrap_or_default();
+        }
+    }))?;
     Ok(address)
 }
 
@@ -67,8 +84,8 @@ fn serve(stream: TcpStream, control: &Control) -> std::io::Result<()> {
 fn follow(control: &Control, text: &str) -> Result<String, String> {
     let (apis, errors) = known_names();
     let script = BrokerScript::parse("script", text, &apis, &errors).map_err(|faults| faults.to_string())?;
-    control.follow(Some(&script));
-    Ok(String::new())
+    let followed = control.follow(Some(&script)).map(|()| String::new());
+    followed.map_err(|error| format!("{error}, which the script names"))
 }
 
 fn obey(control: &Control, words: &[&str]) -> Result<String, String> {
@@ -85,7 +102,7 @@ fn obey(control: &Control, words: &[&str]) -> Result<String, String> {
         ["start", id] => control.start_broker(broker(id)?).map_err(|error| told(&error))?,
         ["pause", id] => control.pause_broker(broker(id)?).map_err(|error| told(&error))?,
         ["resume", id] => control.resume_broker(broker(id)?).map_err(|error| told(&error))?,
-        ["script", "clear"] => control.follow(None),
+        ["script", "clear"] => control.follow(None).map_err(|error| told(&error))?,
         ["log", "flush"] => control.flush_log(),
         ["status"] => return Ok(control.status()),
         _ => {

@@ -2,7 +2,7 @@
 
 use crate::buffer::Pool;
 use crate::cluster::{Cluster, FIRST_BROKER_ID, Setup};
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, unknown_broker};
 use crate::control;
 use crate::request_log::{RequestLog, monotonic_ns};
 use crate::rig::Rig;
@@ -73,8 +73,23 @@ pub struct Handle {
 pub struct Control {
     shared: Arc<Shared>,
     addresses: Vec<SocketAddr>,
-    /// Ends the thread that carries out what the script does to brokers.
-    script: Arc<Mutex<Option<Sender<()>>>>,
+    /// The thread that carries out what the script does to brokers.
+    script: Arc<Mutex<Option<ScriptThread>>>,
+}
+
+/// A thread that does to brokers what a script says. It ends when nobody holds its sender any more, and puts all right then.
+#[derive(Debug)]
+struct ScriptThread {
+    ends: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl ScriptThread {
+    fn end(self) {
+        drop(self.ends);
+        // A thread that panicked has nothing left to put right.
+        self.thread.join().unwrap_or_default();
+    }
 }
 
 /// Starts the brokers. When this returns, they can be connected to.
@@ -157,7 +172,10 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         let refused = |source| StartError::Listen { address, source };
         handle.control_address = Some(control::listen(address, handle.control.clone()).map_err(refused)?);
     }
-    handle.control.follow(config.script.as_ref());
+    if let Some(script) = &config.script {
+        // `check` has seen to it that its brokers are there.
+        handle.control.follow_checked(Some(script));
+    }
     Ok(handle)
 }
 
@@ -206,27 +224,51 @@ impl std::ops::Deref for Handle {
 
 impl Control {
     /// Follows a script from now on, in place of the one before; `None` for none. Brokers that the one before has taken down
-    /// come back.
-    pub fn follow(&self, script: Option<&BrokerScript>) {
-        // The thread of the one before ends when its sender is gone, and has put all right by then.
-        let ended = self.script.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(ended);
-        // Without the cluster's lock: a request that is being judged holds the script's, and may ask for the cluster's.
+    /// come back. Answers that it holds leave when it said; with `None` they leave at once.
+    ///
+    /// # Errors
+    /// If the script names a broker that there is not; then nothing changes.
+    pub fn follow(&self, script: Option<&BrokerScript>) -> Result<(), UnknownBroker> {
+        match script.and_then(|script| unknown_broker(script, self.addresses.len())) {
+            Some(id) => Err(UnknownBroker(id)),
+            None => {
+                self.follow_checked(script);
+                Ok(())
+            }
+        }
+    }
+
+    fn follow_checked(&self, script: Option<&BrokerScript>) {
+        // Held to the end: of two that change the script at once, one comes after the other.
+        let mut running = self.script.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = running.take() {
+            before.end();
+        }
+        // Without the cluster's lock, which requests take while they hold the script's.
         let now = self.shared.now();
         self.shared.follow(script.map(|script| Rig::new(script, now)));
+        if script.is_none() {
+            self.tell_all(|done| Letter::LetGo { done });
+        }
         let Some(script) = script.filter(|script| next_changes(script, None).is_some()) else {
             return;
         };
-        let (sender, receiver) = channel();
+        let (ends, receiver) = channel();
         let (control, script) = (self.clone_without_script(), script.clone());
         let began = Instant::now();
         let thread = std::thread::Builder::new().name("script".to_owned());
-        if thread
-            .spawn(move || control.carry_out(&script, began, &receiver))
-            .is_ok()
-        {
-            *self.script.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
+        let thread = thread.spawn(move || control.carry_out(&script, began, &receiver));
+        *running = thread.ok().map(|thread| ScriptThread { ends, thread });
+    }
+
+    /// Tells every thread something, and waits until each has done it or is itself gone.
+    fn tell_all(&self, letter: impl Fn(Sender<io::Result<()>>) -> Letter) {
+        let (done, told) = channel();
+        for thread in 0..self.shared.threads() {
+            self.shared.post(thread, letter(done.clone()));
         }
+        drop(done);
+        while told.recv().is_ok() {}
     }
 
     /// For the thread of a script, which must not keep its own sender alive.
@@ -280,10 +322,11 @@ impl Control {
     pub(crate) fn status(&self) -> String {
         self.shared.with_cluster(|cluster, _| {
             let line = |node: &crate::cluster::Node| {
-                let state = match (node.is_up, node.replicates) {
-                    (false, _) => "down",
-                    (true, false) => "up, does not replicate",
-                    (true, true) => "up",
+                let state = match (node.is_up, self.shared.is_paused(node.id), node.replicates) {
+                    (false, ..) => "down",
+                    (true, true, _) => "paused",
+                    (true, false, false) => "up, does not replicate",
+                    (true, false, true) => "up",
                 };
                 format!("broker {} at {}:{}: {state}\n", node.id, node.host, node.port)
             };
@@ -319,19 +362,9 @@ impl Control {
     /// If there is no such broker.
     pub fn stop_broker(&self, id: i32) -> Result<(), UnknownBroker> {
         self.position(id)?;
-        let (done, closed) = channel();
-        for thread in 0..self.shared.threads() {
-            self.shared.post(
-                thread,
-                Letter::Close {
-                    broker: id,
-                    done: done.clone(),
-                },
-            );
-        }
-        drop(done);
-        // Ends when every thread has closed what it had, or is itself gone.
-        while closed.recv().is_ok() {}
+        self.tell_all(|done| Letter::Close { broker: id, done });
+        // A process that was stopped by a signal and then killed is not stopped when it is started anew.
+        self.shared.pause(id, false);
         self.shared
             .with_cluster(|cluster, now| cluster.stop_broker(now, id));
         Ok(())
@@ -425,18 +458,16 @@ pub enum StartBrokerError {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        drop(
-            self.control
-                .script
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .take(),
-        );
         self.control.shared.stop();
         for thread in self.threads.drain(..) {
             // A thread that panicked has nothing left to end.
             thread.join().unwrap_or_default();
         }
+        let mut running = self.control.script.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(script) = running.take() {
+            script.end();
+        }
+        drop(running);
         self.control.flush_log();
     }
 }

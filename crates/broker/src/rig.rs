@@ -47,12 +47,14 @@ pub(crate) struct Hold {
     delay_ns: u64,
     /// Rules whose stalls it has to wait for.
     stalls: Vec<usize>,
+    /// When the script began whose rules they are.
+    script_began: u64,
 }
 
 impl Hold {
     /// Whether the answer may leave at once.
     pub(crate) fn is_none(&self) -> bool {
-        *self == Hold::default()
+        self.served_at == 0 && self.delay_ns == 0 && self.stalls.is_empty()
     }
 }
 
@@ -93,7 +95,10 @@ impl Rig {
         is_in_sync: impl Fn(i32) -> bool,
     ) -> (Fate, Hold) {
         let mut fate = Fate::Served;
-        let mut hold = Hold::default();
+        let mut hold = Hold {
+            script_began: self.began,
+            ..Hold::default()
+        };
         for index in 0..self.rules.len() {
             if !self.meets(index, request) {
                 continue;
@@ -139,9 +144,12 @@ impl Rig {
         (fate, hold)
     }
 
-    /// When an answer that is ready at `ready` may leave.
+    /// When an answer that is ready at `ready` may leave. Stalls of a script that is no longer followed hold nothing.
     pub(crate) fn release_at(&self, hold: &Hold, ready: u64) -> u64 {
         let mut at = ready.max(hold.served_at).saturating_add(hold.delay_ns);
+        if hold.script_began != self.began {
+            return at;
+        }
         // The end of one stall may lie in another: at most as often as there are stalls, but for those that follow upon themselves.
         for _ in 0..=hold.stalls.len() {
             let until = hold.stalls.iter().filter_map(|&index| {
@@ -328,6 +336,17 @@ mod tests {
     fn an_answer_that_a_delay_pushes_into_a_stall_waits_for_its_end() {
         let mut rig = rig("  - { delay: 500ms }\n  - { stall: true, from: 10s, for: 1s }\n");
         assert_eq!(leaves(&mut rig, &produce(1), 9_700 * MS), 11 * SECOND);
+    }
+
+    #[test]
+    fn what_waited_for_a_stall_of_the_script_before_is_not_held_by_a_rule_of_the_next() {
+        let mut before = rig("  - { stall: true, from: 1h, for: 1s }\n");
+        let (_, hold) = before.judge(&produce(1), 0, |_| true);
+        let next = Rig {
+            began: 1,
+            ..rig("  - { delay: 1ms, for: 5s }\n")
+        };
+        assert_eq!(next.release_at(&hold, MS), MS);
     }
 
     #[test]

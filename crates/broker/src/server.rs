@@ -49,6 +49,8 @@ pub(crate) enum Letter {
         broker: i32,
         done: Sender<io::Result<()>>,
     },
+    /// Send all answers that are held, and say so.
+    LetGo { done: Sender<io::Result<()>> },
     /// Go on with the connections of a broker that was paused.
     Resume { broker: i32 },
     /// Close a broker's listener and connections, and say so.
@@ -60,7 +62,8 @@ pub(crate) enum Letter {
 
 #[derive(Debug)]
 struct Mailbox {
-    letters: Mutex<Vec<Letter>>,
+    /// `None` when the thread has ended: whoever waits for what a letter asks for then waits no longer.
+    letters: Mutex<Option<Vec<Letter>>>,
     waker: Waker,
 }
 
@@ -106,7 +109,7 @@ impl Shared {
         }
     }
 
-    fn is_paused(&self, broker: i32) -> bool {
+    pub(crate) fn is_paused(&self, broker: i32) -> bool {
         self.has_paused.load(Ordering::Acquire)
             && self
                 .paused
@@ -200,11 +203,11 @@ impl Shared {
     /// Puts a letter into a thread's mailbox.
     pub(crate) fn post(&self, thread: usize, letter: Letter) {
         if let Some(mailbox) = self.mailboxes.get(thread) {
-            mailbox
-                .letters
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(letter);
+            let mut letters = mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(letters) = letters.as_mut() {
+                letters.push(letter);
+            }
+            drop(letters);
             self.wake(thread);
         }
     }
@@ -338,7 +341,7 @@ pub(crate) fn build(
     for _ in 0..threads {
         let poll = Poll::new()?;
         mailboxes.push(Mailbox {
-            letters: Mutex::default(),
+            letters: Mutex::new(Some(Vec::new())),
             waker: Waker::new(poll.registry(), WAKER)?,
         });
         let alarm = Alarm::new(&poll, ALARM)?;
@@ -412,6 +415,18 @@ impl Worker {
             self.deliver();
             self.release();
         }
+        for number in self.connections.keys().copied().collect::<Vec<_>>() {
+            self.end(number);
+        }
+        if let Some(mailbox) = self.shared.mailboxes.get(self.index) {
+            drop(
+                mailbox
+                    .letters
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .take(),
+            );
+        }
     }
 
     /// How long to sleep; for ever, unless something is unfinished or this thread keeps the time.
@@ -446,8 +461,10 @@ impl Worker {
         let Some(mailbox) = self.shared.mailboxes.get(self.index) else {
             return;
         };
-        let letters = std::mem::take(&mut *mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner));
-        for letter in letters {
+        let mut letters = mailbox.letters.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = letters.as_mut().map(std::mem::take).unwrap_or_default();
+        drop(letters);
+        for letter in read {
             match letter {
                 Letter::Connection { stream, broker, peer } => self.adopt(stream, broker, peer),
                 Letter::Answer(number, answer) => self.answer(number, answer),
@@ -457,6 +474,10 @@ impl Worker {
                     broker,
                     done,
                 } => done.send(self.open(listener, broker)).unwrap_or_default(),
+                Letter::LetGo { done } => {
+                    self.let_go();
+                    done.send(Ok(())).unwrap_or_default();
+                }
                 Letter::Resume { broker } => self.resume(broker),
                 Letter::Close { broker, done } => {
                     self.close(broker);
@@ -529,9 +550,10 @@ impl Worker {
     }
 
     fn ready(&mut self, number: usize, is_over: bool, is_read_closed: bool) {
-        let Some(connection) = self.connections.get(&number) else {
+        let Some(connection) = self.connections.get_mut(&number) else {
             return;
         };
+        connection.is_read_closed |= is_read_closed;
         // A client that waits for an answer and has gone away would keep its request waiting for nobody.
         if is_over || (is_read_closed && connection.is_waiting && connection.has_ended()) {
             self.end(number);
@@ -542,16 +564,30 @@ impl Worker {
 
     fn go_on(&mut self, number: usize) {
         match self.serve(number).unwrap_or(Turn::Ends) {
-            Turn::Stays => {}
+            Turn::Stays => {
+                // One that is not read any more would never be seen to have ended.
+                let is_over = |connection: &Connection| connection.is_silenced && connection.is_read_closed;
+                if self.connections.get(&number).is_some_and(is_over) {
+                    self.end(number);
+                }
+            }
             Turn::Continues => self.unfinished.push(number),
             Turn::Ends => self.end(number),
         }
     }
 
     fn end(&mut self, number: usize) {
-        if let Some(connection) = self.connections.remove(&number)
-            && connection.is_waiting
-        {
+        let Some(mut connection) = self.connections.remove(&number) else {
+            return;
+        };
+        if let Some(log) = &self.shared.log {
+            let now = self.shared.now();
+            let sent = connection.take_sent();
+            sent.iter().for_each(|noted| log.ended(noted, Some(now)));
+            let unanswered = connection.take_unanswered();
+            unanswered.iter().for_each(|noted| log.ended(noted, None));
+        }
+        if connection.is_waiting {
             let id = ConnectionId {
                 thread: self.index,
                 number,
@@ -582,6 +618,16 @@ impl Worker {
             self.releases.pop_first();
             if let Some(connection) = self.connections.get_mut(&number) {
                 connection.release(now);
+                self.go_on(number);
+            }
+        }
+    }
+
+    /// Sends what a script that is no longer followed held.
+    fn let_go(&mut self) {
+        for (_, number) in std::mem::take(&mut self.releases) {
+            if let Some(connection) = self.connections.get_mut(&number) {
+                connection.release(u64::MAX);
                 self.go_on(number);
             }
         }
@@ -684,7 +730,7 @@ impl Worker {
                 let sent = connection.take_sent();
                 sent.iter().for_each(|noted| log.ended(noted, Some(now)));
             }
-            if connection.is_waiting || connection.is_silenced || !is_sent {
+            if connection.is_waiting || connection.is_silenced || connection.is_full() || !is_sent {
                 return Ok(Turn::Stays);
             }
             if turn_bytes > TURN_BYTES {

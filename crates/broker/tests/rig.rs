@@ -182,3 +182,132 @@ fn each_request_is_written_down_with_its_times() {
         );
     }
 }
+
+#[test]
+fn a_script_that_names_a_broker_that_is_not_there_changes_nothing() {
+    let handle = brokers("");
+    let rules = "rules:\n  - { down: 9, from: 1s }\n";
+    let told = call(&handle, &format!("script {}\n{rules}", rules.len())).join("\n");
+    assert!(told.contains("there is no broker 9"), "{told}");
+    assert!(
+        handle
+            .follow(Some(&script("  - { broker: 3, delay: 1ms }\n")))
+            .is_err()
+    );
+}
+
+#[test]
+fn a_broker_that_was_paused_and_killed_serves_when_it_is_started_anew() {
+    let handle = brokers("");
+    handle.pause_broker(2).expect("a broker");
+    assert!(call(&handle, "status\n")[1].ends_with(": paused"));
+    handle.stop_broker(2).expect("a broker");
+    handle.start_broker(2).expect("the same address");
+    assert_eq!(ask(&mut connect(&handle, 1), 5).expect("an answer"), 5);
+}
+
+#[test]
+fn a_caller_who_says_nothing_keeps_nobody_waiting() {
+    let handle = brokers("");
+    let idle = TcpStream::connect(handle.control_address().expect("control")).expect("it listens");
+    let began = Instant::now();
+    assert_eq!(call(&handle, "status\n").last().map(String::as_str), Some("ok"));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    drop(idle);
+}
+
+#[test]
+fn a_silenced_connection_that_its_client_closes_is_closed() {
+    let handle = brokers("  - { api: ApiVersions, silence: true }\n");
+    let mut stream = connect(&handle, 0);
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    assert!(ask(&mut stream, 1).is_err());
+    stream.shutdown(std::net::Shutdown::Write).expect("closed");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    assert_eq!(stream.read(&mut [0]).expect("the end"), 0);
+}
+
+#[test]
+fn what_a_script_held_leaves_when_the_script_is_cleared() {
+    let handle = brokers("  - { api: ApiVersions, delay: 1h }\n");
+    let mut stream = connect(&handle, 0);
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    assert!(ask(&mut stream, 1).is_err());
+    handle.follow(None).expect("it names no broker");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    assert_eq!(answer(&mut stream).expect("what was held"), 1);
+}
+
+#[test]
+fn scripts_are_changed_while_requests_come() {
+    let handle = brokers("  - { topic: t, delay: 0ms }\n");
+    let address = handle.addresses()[0];
+    let asking: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || {
+                let mut stream = TcpStream::connect(address).expect("it listens");
+                stream
+                    .set_read_timeout(Some(Duration::from_secs(60)))
+                    .expect("a time-out");
+                (0..2000).all(|id| ask(&mut stream, id).is_ok_and(|answered| answered == id))
+            })
+        })
+        .collect();
+    let rules = script("  - { topic: t, delay: 0ms }\n");
+    while asking.iter().any(|thread| !thread.is_finished()) {
+        handle.follow(Some(&rules)).expect("it names no broker");
+    }
+    assert!(asking.into_iter().all(|thread| thread.join().expect("no panic")));
+}
+
+#[test]
+fn a_broker_that_two_scripts_take_down_stays_down_from_one_to_the_other() {
+    let handle = brokers("  - { down: 2 }\n");
+    let is_down = || TcpStream::connect(handle.addresses()[1]).is_err();
+    let soon = |holds: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !holds() && began.elapsed() < Duration::from_secs(20) {
+            std::thread::yield_now();
+        }
+        holds()
+    };
+    assert!(soon(&is_down));
+    handle
+        .follow(Some(&script("  - { down: 2, from: 0s }\n  - { delay: 1ms }\n")))
+        .expect("it is there");
+    assert!(soon(&is_down));
+    handle.follow(None).expect("it names no broker");
+    assert!(
+        !is_down(),
+        "what a script took down comes back before the next is followed"
+    );
+}
+
+#[test]
+fn a_request_whose_connection_ends_first_is_written_down_without_an_answer() {
+    let path = std::env::temp_dir().join(format!("rig-unanswered-{}", std::process::id()));
+    let handle = broker::start(Config {
+        script: Some(script("  - { api: ApiVersions, delay: 1h }\n")),
+        request_log: Some(path.clone()),
+        ..Config::default()
+    })
+    .expect("a broker");
+    let mut stream = connect(&handle, 0);
+    stream
+        .set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    assert!(ask(&mut stream, 7).is_err());
+    handle.shutdown();
+    let text = std::fs::read_to_string(&path).expect("the log");
+    std::fs::remove_file(&path).expect("it was there");
+    let line: Vec<&str> = text.lines().nth(1).expect("a line").split(',').collect();
+    assert_eq!((line[1], line[6]), ("", "7"), "{text}");
+}
