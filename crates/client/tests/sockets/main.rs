@@ -2,5 +2,6 @@
 
 mod admin;
 mod consumer;
+mod secured;
 mod stage;
 mod unreachable;
