@@ -14,6 +14,9 @@ pub(crate) struct Alarm {
 
 #[cfg(target_os = "linux")]
 impl Alarm {
+    /// Whether there are alarms on this system.
+    pub(crate) const RINGS: bool = true;
+
     pub(crate) fn new(poll: &Poll, token: Token) -> io::Result<Alarm> {
         use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -45,6 +48,8 @@ impl Alarm {
 
 #[cfg(not(target_os = "linux"))]
 impl Alarm {
+    pub(crate) const RINGS: bool = false;
+
     pub(crate) fn new(_: &Poll, _: Token) -> io::Result<Alarm> {
         Ok(Alarm {})
     }

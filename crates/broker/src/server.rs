@@ -434,11 +434,15 @@ impl Worker {
         if !self.unfinished.is_empty() {
             return Some(Duration::ZERO);
         }
-        if let Some((at, _)) = self.releases.first() {
+        let release = self.releases.first().map(|(at, _)| *at);
+        if let Some(at) = release {
             self.alarm.ring_in(at.saturating_sub(self.shared.now()));
         }
+        let in_ns = |at: u64| Duration::from_nanos(at.saturating_sub(self.shared.now()));
+        // Where there are no alarms, answers that are held leave by poll's milliseconds.
+        let release = release.filter(|_| !Alarm::RINGS);
         if self.index != 0 {
-            return None;
+            return release.map(in_ns);
         }
         let cluster = self.shared.cluster.lock().unwrap_or_else(PoisonError::into_inner);
         let deadline = cluster.next_deadline();
@@ -447,7 +451,7 @@ impl Worker {
             .store(deadline.unwrap_or(u64::MAX), Ordering::Relaxed);
         drop(cluster);
         // Poll counts in milliseconds and must not wake up before the time.
-        deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(self.shared.now())))
+        deadline.into_iter().chain(release).min().map(in_ns)
     }
 
     fn tick(&mut self) {
