@@ -10,9 +10,8 @@ const S: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
 fn docs(file: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(file)
+    // Tests run in their package's directory.
+    PathBuf::from("../../docs").join(file)
 }
 
 fn settings_of(settings: &[(&str, &str, &str)]) -> BTreeMap<String, Setting> {
