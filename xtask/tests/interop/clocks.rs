@@ -52,20 +52,26 @@ const RECEIVING: [&str; 10] = [
     "9s",
 ];
 
-/// Runs a sender while a receiver reads, and gives the results of both.
-fn both_halves(test: &str, shift: Option<&str>) -> (Value, Value) {
-    let brokers = Embedded::start(1);
-    let bootstrap = brokers.bootstrap.clone();
-    let create = [
+/// The topic that both halves were told.
+fn make_topic(bootstrap: &str) {
+    let mut command = Command::new(crate::plimsoll());
+    command.args([
         "topics",
         "create",
         "shared",
         "--partitions",
         "3",
         "--bootstrap-server",
-    ];
-    let mut topic = Command::new(crate::plimsoll());
-    program::run(topic.args(create).arg(&bootstrap), "", Duration::from_secs(20)).succeeded();
+        bootstrap,
+    ]);
+    program::run(&mut command, "", Duration::from_secs(20)).succeeded();
+}
+
+/// Runs a sender while a receiver reads, and gives the results of both.
+fn both_halves(test: &str, shift: Option<&str>) -> (Value, Value) {
+    let brokers = Embedded::start(1);
+    let bootstrap = brokers.bootstrap.clone();
+    make_topic(&bootstrap);
     let (sender, receiver) = (
         Scratch::new(&format!("{test}-sender")),
         Scratch::new(&format!("{test}-receiver")),
@@ -150,21 +156,7 @@ fn a_receiver_whose_clock_is_behind_says_by_how_much_and_times_every_record() {
 #[test]
 fn without_the_senders_clock_every_record_is_timed_and_the_figures_are_marked_invalid() {
     let brokers = Embedded::start(1);
-    let create = [
-        "topics",
-        "create",
-        "shared",
-        "--partitions",
-        "3",
-        "--bootstrap-server",
-    ];
-    let mut topic = Command::new(crate::plimsoll());
-    program::run(
-        topic.args(create).arg(&brokers.bootstrap),
-        "",
-        Duration::from_secs(20),
-    )
-    .succeeded();
+    make_topic(&brokers.bootstrap);
     // The sender has ended before the receiver begins: nobody answers.
     let sender = Scratch::new("clocks-unknown-sender");
     let sent = sender.run_command(half(&brokers.bootstrap, None, &SENDING));
