@@ -2,6 +2,8 @@
 //!
 //! What is not in [`SERVED`] ends the connection, as Kafka does it; ApiVersions says beforehand what is.
 
+mod add_offsets_to_txn;
+mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
 mod create_partitions;
@@ -13,8 +15,11 @@ mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
 mod describe_log_dirs;
+mod describe_producers;
 mod describe_topic_partitions;
+mod describe_transactions;
 mod elect_leaders;
+mod end_txn;
 pub(crate) mod fetch;
 mod find_coordinator;
 mod heartbeat;
@@ -24,6 +29,7 @@ pub(crate) mod join_group;
 mod leave_group;
 mod list_groups;
 mod list_offsets;
+mod list_transactions;
 mod metadata;
 mod offset_commit;
 mod offset_delete;
@@ -31,6 +37,8 @@ mod offset_fetch;
 mod offset_for_leader_epoch;
 pub(crate) mod produce;
 pub(crate) mod sync_group;
+mod txn_offset_commit;
+mod write_txn_markers;
 
 use crate::answer::Answer;
 use crate::buffer::Buffer;
@@ -67,6 +75,11 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DELETE_RECORDS, 0, 2),
     (ApiKey::INIT_PRODUCER_ID, 0, 5),
     (ApiKey::OFFSET_FOR_LEADER_EPOCH, 2, 4),
+    (ApiKey::ADD_PARTITIONS_TO_TXN, 0, 3),
+    (ApiKey::ADD_OFFSETS_TO_TXN, 0, 4),
+    (ApiKey::END_TXN, 0, 5),
+    (ApiKey::WRITE_TXN_MARKERS, 1, 1),
+    (ApiKey::TXN_OFFSET_COMMIT, 0, 5),
     (ApiKey::DESCRIBE_CONFIGS, 1, 4),
     (ApiKey::ALTER_CONFIGS, 0, 2),
     (ApiKey::DESCRIBE_LOG_DIRS, 1, 4),
@@ -76,6 +89,9 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::INCREMENTAL_ALTER_CONFIGS, 0, 1),
     (ApiKey::OFFSET_DELETE, 0, 0),
     (ApiKey::DESCRIBE_CLUSTER, 0, 2),
+    (ApiKey::DESCRIBE_PRODUCERS, 0, 0),
+    (ApiKey::DESCRIBE_TRANSACTIONS, 0, 0),
+    (ApiKey::LIST_TRANSACTIONS, 0, 1),
     (ApiKey::DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 ];
 
@@ -191,6 +207,8 @@ fn dispatch(
         _ => {}
     }
     let answer = match key {
+        ApiKey::ADD_OFFSETS_TO_TXN => answer(cluster, context, input, add_offsets_to_txn::serve),
+        ApiKey::ADD_PARTITIONS_TO_TXN => answer(cluster, context, input, add_partitions_to_txn::serve),
         ApiKey::ALTER_CONFIGS => answer(cluster, context, input, alter_configs::serve),
         ApiKey::API_VERSIONS => answer(cluster, context, input, |_, _, request| {
             api_versions::serve(request)
@@ -207,6 +225,12 @@ fn dispatch(
         ApiKey::DESCRIBE_TOPIC_PARTITIONS => {
             answer(cluster, context, input, describe_topic_partitions::serve)
         }
+        ApiKey::DESCRIBE_PRODUCERS => answer(cluster, context, input, describe_producers::serve),
+        ApiKey::DESCRIBE_TRANSACTIONS => answer(cluster, context, input, describe_transactions::serve),
+        ApiKey::END_TXN => answer(cluster, context, input, end_txn::serve),
+        ApiKey::LIST_TRANSACTIONS => answer(cluster, context, input, list_transactions::serve),
+        ApiKey::TXN_OFFSET_COMMIT => answer(cluster, context, input, txn_offset_commit::serve),
+        ApiKey::WRITE_TXN_MARKERS => answer(cluster, context, input, write_txn_markers::serve),
         ApiKey::ELECT_LEADERS => answer(cluster, context, input, elect_leaders::serve),
         ApiKey::FIND_COORDINATOR => answer(cluster, context, input, find_coordinator::serve),
         ApiKey::HEARTBEAT => answer(cluster, context, input, heartbeat::serve),

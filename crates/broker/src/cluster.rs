@@ -6,12 +6,14 @@
 
 use crate::answer::Answer;
 use crate::api;
-use crate::buffer::Pool;
+use crate::buffer::{Buffer, Pool, SMALLEST_BYTES, Slice};
 use crate::group::{Group, Replies};
+use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
 use crate::random::Random;
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::settings::{NodeOverrides, NodeSettings, Overrides, TopicSettings};
+use crate::transaction::Transactions;
 use crate::waiting::Waiting;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -108,6 +110,10 @@ pub(crate) enum Timer {
     Laggards,
     /// Partitions are to be led by their first replica again.
     PreferredLeaders,
+    /// A transaction has taken as long as it may.
+    Transaction(String),
+    /// Markers that could not be written are to be tried again.
+    Markers,
 }
 
 /// A batch in the order in which batches came, over all partitions.
@@ -142,6 +148,7 @@ pub(crate) struct Cluster {
     pub(crate) settings: NodeSettings,
     pub(crate) random: Random,
     pub(crate) waiting: Waiting,
+    pub(crate) transactions: Transactions,
     pub(crate) memory_bytes: u64,
     origin_ms: i64,
     pool: Arc<Pool>,
@@ -152,6 +159,8 @@ pub(crate) struct Cluster {
     /// Turns with each topic, so that leaders are spread over brokers.
     next_placement: usize,
     next_producer_id: i64,
+    /// The buffer that markers go to, and how much of it is used.
+    markers: Option<(Arc<Buffer>, usize)>,
     groups: BTreeMap<String, GroupSlot>,
     timers: BTreeSet<(u64, Timer)>,
     arrivals: VecDeque<Arrival>,
@@ -188,6 +197,7 @@ impl Cluster {
             overrides,
             random,
             waiting: Waiting::default(),
+            transactions: Transactions::default(),
             memory_bytes: setup.memory_bytes,
             origin_ms: setup.origin_ms,
             pool: setup.pool,
@@ -197,6 +207,7 @@ impl Cluster {
             next_topic: 0,
             next_placement: 0,
             next_producer_id: 0,
+            markers: None,
             groups: BTreeMap::new(),
             timers: BTreeSet::new(),
             arrivals: VecDeque::new(),
@@ -257,6 +268,8 @@ impl Cluster {
                 Timer::Retention => self.apply_retention(now),
                 Timer::Laggards => self.drop_laggards(now),
                 Timer::PreferredLeaders => self.prefer_first_replicas(now),
+                Timer::Transaction(id) => self.transaction_timed_out(now, &id),
+                Timer::Markers => self.retry_markers(now),
             }
         }
     }
@@ -370,9 +383,7 @@ impl Cluster {
         self.by_name.remove(&topic.name);
         self.by_id.remove(&topic.id);
         for slot in self.groups.values_mut() {
-            slot.group
-                .offsets_mut()
-                .retain(|(name, _), _| *name != topic.name);
+            slot.group.forget_topic(&topic.name);
         }
         for partition in topic.partitions {
             for id in partition
@@ -586,6 +597,46 @@ impl Cluster {
             }
         }
         api::look_at_all_again(self);
+    }
+
+    /// Appends a marker to a partition, and wakes those who waited for it; gives its offset.
+    pub(crate) fn append_marker(
+        &mut self,
+        now: u64,
+        (key, index): (TopicKey, i32),
+        marker: &Marker,
+    ) -> Result<i64, ErrorCode> {
+        let now_ms = self.wall_ms(now);
+        let slice = self.keep_marker(&marker.to_bytes(now_ms));
+        let batch = ProducedBatch::of_marker(slice, marker, now_ms);
+        let partition = self
+            .topics
+            .get_mut(&key)
+            .and_then(|topic| topic.partition_mut(index))
+            .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let before = api::fetch::Readable::of(partition);
+        let offset = partition.append_marker(marker, &batch, &self.nodes, (now, now_ms))?;
+        let news = before.news(partition);
+        self.arrived(now, key, index, offset, batch.slice.len_bytes());
+        api::fetch::wake(self, key, index, news);
+        Ok(offset)
+    }
+
+    /// Stores a marker, several to a buffer.
+    fn keep_marker(&mut self, bytes: &[u8]) -> Slice {
+        let (buffer, used) = match self.markers.take() {
+            Some((buffer, used)) if used + bytes.len() <= buffer.len_bytes() => (buffer, used),
+            _ => (self.pool.take(SMALLEST_BYTES), 0),
+        };
+        let end = used + bytes.len();
+        buffer.write()[used..end].copy_from_slice(bytes);
+        self.markers = Some((Arc::clone(&buffer), end));
+        Slice::new(buffer, used..end)
+    }
+
+    /// The producer id that [`Cluster::new_producer_id`] gives next.
+    pub(crate) fn next_producer_id(&self) -> i64 {
+        self.next_producer_id
     }
 
     /// A producer id that nobody has had.

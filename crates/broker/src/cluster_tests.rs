@@ -20,6 +20,8 @@ use wire::produce::{
 };
 use wire::{ApiKey, ErrorCode};
 
+mod transactions;
+
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 /// The time of day when the tests begin.
@@ -1126,7 +1128,7 @@ fn fetch_and_produce_are_answered_in_every_version() {
 #[test]
 fn what_is_not_served_ends_the_connection_and_unknown_api_versions_are_told_what_is() {
     let mut bench = Bench::new(1, &[]);
-    let frame = encode_request::<EndTxnRequest>(7, None, 1, &EndTxnRequest::default());
+    let frame = encode_request::<DescribeAclsRequest>(7, None, 1, &DescribeAclsRequest::default());
     assert!(matches!(bench.send(1, &frame).1, Outcome::Hangup));
     let head = ProduceHead {
         correlation_id: 7,

@@ -169,6 +169,8 @@ pub(crate) struct Group {
     /// How long an empty group gathers (group.initial.rebalance.delay.ms).
     initial_delay_ns: u64,
     offsets: BTreeMap<(String, i32), CommittedOffset>,
+    /// Offsets in transactions that have not ended, by producer id.
+    pending_offsets: BTreeMap<i64, BTreeMap<(String, i32), CommittedOffset>>,
     is_touched: bool,
 }
 
@@ -188,6 +190,7 @@ impl Group {
             sync_deadline: None,
             initial_delay_ns,
             offsets: BTreeMap::new(),
+            pending_offsets: BTreeMap::new(),
             is_touched: false,
         }
     }
@@ -218,6 +221,45 @@ impl Group {
     pub(crate) fn offsets_mut(&mut self) -> &mut BTreeMap<(String, i32), CommittedOffset> {
         self.is_touched = true;
         &mut self.offsets
+    }
+
+    /// Keeps an offset that is committed with a producer's transaction, until that ends.
+    pub(crate) fn commit_in_transaction(
+        &mut self,
+        producer_id: i64,
+        place: (String, i32),
+        committed: CommittedOffset,
+    ) {
+        self.is_touched = true;
+        self.pending_offsets
+            .entry(producer_id)
+            .or_default()
+            .insert(place, committed);
+    }
+
+    /// A producer's transaction has ended: its offsets count, or never were.
+    pub(crate) fn end_transaction(&mut self, producer_id: i64, is_commit: bool) {
+        let pending = self.pending_offsets.remove(&producer_id).unwrap_or_default();
+        if is_commit {
+            self.offsets.extend(pending);
+        }
+    }
+
+    /// Whether a transaction that has not ended holds an offset of this partition.
+    pub(crate) fn is_unstable(&self, topic: &str, partition: i32) -> bool {
+        self.pending_offsets.values().any(|pending| {
+            pending
+                .keys()
+                .any(|(name, index)| name == topic && *index == partition)
+        })
+    }
+
+    /// Forgets what was committed for a topic that is gone.
+    pub(crate) fn forget_topic(&mut self, topic: &str) {
+        self.offsets.retain(|(name, _), _| name != topic);
+        for pending in self.pending_offsets.values_mut() {
+            pending.retain(|(name, _), _| name != topic);
+        }
     }
 
     /// Whether nobody has ever joined it or committed to it. Other groups stay until they are deleted, as a client that

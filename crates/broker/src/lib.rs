@@ -12,7 +12,7 @@
 //! (`request_log`).
 //!
 //! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
-//! `partition`, `log`, `producer_state` and `group` hold the rules, and `server`, `connection` and `buffer` move bytes.
+//! `partition`, `log`, `producer_state`, `stable_offset`, `transaction` and `group` hold the rules, and `server`, `connection` and `buffer` move bytes.
 
 mod alarm;
 mod answer;
@@ -37,6 +37,8 @@ mod rig;
 mod schedule;
 mod server;
 mod settings;
+mod stable_offset;
+mod transaction;
 mod waiting;
 
 pub use config::{Config, ConfigError};

@@ -28,6 +28,28 @@ pub(crate) struct ProducedBatch {
     pub(crate) is_transactional: bool,
 }
 
+/// The marker by which a coordinator ends a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marker {
+    pub(crate) producer_id: i64,
+    pub(crate) producer_epoch: i16,
+    pub(crate) coordinator_epoch: i32,
+    pub(crate) is_commit: bool,
+}
+
+impl Marker {
+    /// The batch that holds it.
+    pub(crate) fn to_bytes(self, now_ms: i64) -> Vec<u8> {
+        wire::batch::end_transaction_marker(
+            self.is_commit,
+            self.producer_id,
+            self.producer_epoch,
+            self.coordinator_epoch,
+            now_ms,
+        )
+    }
+}
+
 /// Why bytes that were produced are refused before a log sees them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProducedError {
@@ -38,6 +60,20 @@ pub(crate) enum ProducedError {
 }
 
 impl ProducedBatch {
+    /// The batch that holds a marker; `slice` is its bytes.
+    pub(crate) fn of_marker(slice: Slice, marker: &Marker, now_ms: i64) -> ProducedBatch {
+        ProducedBatch {
+            slice,
+            last_offset_delta: 0,
+            base_timestamp_ms: now_ms,
+            max_timestamp_ms: now_ms,
+            producer_id: marker.producer_id,
+            producer_epoch: marker.producer_epoch,
+            base_sequence: -1,
+            is_transactional: true,
+        }
+    }
+
     /// Checks what a producer sent for one partition: exactly one batch of format 2, whole, with a fitting CRC, numbered
     /// without gaps. Its records are not looked at.
     pub(crate) fn check(slice: Slice) -> Result<ProducedBatch, ProducedError> {
@@ -71,6 +107,11 @@ impl ProducedBatch {
                 is_transactional: batch.is_transactional(),
             })
         })?;
+        if produced.is_transactional && produced.producer_id < 0 {
+            return Err(ProducedError::Invalid(
+                "a transactional batch needs a producer id".to_owned(),
+            ));
+        }
         // A producer may say that the broker is to set the time; only the topic decides that.
         produced.max_timestamp_ms = produced.max_timestamp_ms.max(NO_TIMESTAMP);
         Ok(produced)
@@ -224,6 +265,14 @@ impl Log {
             selection.entries.end += 1;
         }
         selection
+    }
+
+    /// The offset behind the last batch of `selection`, or `from` where it has none.
+    pub(crate) fn end_of(&self, selection: &Selection, from: i64) -> i64 {
+        let last = selection.entries.end.checked_sub(1);
+        last.filter(|_| !selection.entries.is_empty())
+            .and_then(|last| self.entries.get(last))
+            .map_or(from, |entry| entry.last_offset() + 1)
     }
 
     /// Puts the batches of `selection` into `answer`.

@@ -4,10 +4,12 @@
 //! its broker is down or its replication is paused. High watermark, in-sync replicas, leader epochs, and truncation at a
 //! change of leader follow from the positions as they do in Kafka.
 
-use crate::log::{Log, ProducedBatch};
-use crate::producer_state::{Judgement, Producers, Sequenced};
+use crate::log::{Log, Marker, ProducedBatch};
+use crate::producer_state::{ActiveProducer, Judgement, Producers, Sequenced};
 use crate::settings::TopicSettings;
+use crate::stable_offset::Transactions;
 use wire::ErrorCode;
+use wire::fetch::AbortedTransaction;
 
 /// Brokers that can be leaders and followers, as partitions see them.
 pub(crate) trait Brokers {
@@ -62,6 +64,7 @@ pub(crate) struct Partition {
     log: Log,
     high_watermark: i64,
     producers: Producers,
+    transactions: Transactions,
     /// Fetches that wait for records here.
     pub(crate) waiting_fetches: Vec<u64>,
     /// Produce requests that wait for the high watermark here.
@@ -93,6 +96,7 @@ impl Partition {
             log,
             high_watermark: 0,
             producers: Producers::default(),
+            transactions: Transactions::default(),
             waiting_fetches: Vec::new(),
             waiting_produces: Vec::new(),
         }
@@ -108,6 +112,24 @@ impl Partition {
 
     pub(crate) fn high_watermark(&self) -> i64 {
         self.high_watermark
+    }
+
+    /// Up to where a consumer may read that wants committed records only.
+    pub(crate) fn last_stable_offset(&self) -> i64 {
+        self.transactions
+            .last_stable_offset(self.high_watermark)
+            .max(self.log.start_offset())
+    }
+
+    /// The aborted transactions among the records from `from` to below `until`.
+    pub(crate) fn aborted(&self, from: i64, until: i64) -> Vec<AbortedTransaction> {
+        self.transactions.aborted(from, until)
+    }
+
+    /// What is remembered of producers: each with the first offset of its open transaction.
+    pub(crate) fn producers(&self) -> impl Iterator<Item = (ActiveProducer, Option<i64>)> + '_ {
+        let all = self.producers.active().into_iter();
+        all.map(|producer| (producer, self.transactions.open_since(producer.producer_id)))
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -201,6 +223,15 @@ impl Partition {
                 });
             }
         }
+        if !batch.is_transactional && self.transactions.open_since(batch.producer_id).is_some() {
+            return Err(Refused {
+                error: ErrorCode::INVALID_TXN_STATE,
+                reason: Some(format!(
+                    "producer {} wrote without a transaction while it has one open here",
+                    batch.producer_id
+                )),
+            });
+        }
         let mut stamped = batch.clone();
         if settings.is_log_append_time {
             batch
@@ -211,6 +242,9 @@ impl Partition {
         let base_offset = self.log.append(&stamped, self.leader_epoch, now_ms);
         if let Some(sequenced) = sequenced {
             self.producers.remember(&sequenced, base_offset, now_ms);
+        }
+        if batch.is_transactional {
+            self.transactions.written(batch.producer_id, base_offset);
         }
         self.follow(brokers, now);
         if let Some(keep_bytes) = settings.retention_bytes {
@@ -223,6 +257,44 @@ impl Partition {
             log_append_time_ms,
             grown_bytes: batch.slice.len_bytes(),
         })
+    }
+
+    /// Appends the marker that ends a producer's transaction here; gives its offset.
+    pub(crate) fn append_marker(
+        &mut self,
+        marker: &Marker,
+        batch: &ProducedBatch,
+        brokers: &impl Brokers,
+        (now, now_ms): (u64, i64),
+    ) -> Result<i64, ErrorCode> {
+        if self.leader.is_none() {
+            return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
+        if !self
+            .producers
+            .judge_marker(marker.producer_id, marker.producer_epoch)
+        {
+            return Err(ErrorCode::INVALID_PRODUCER_EPOCH);
+        }
+        let offset = self.log.append(batch, self.leader_epoch, now_ms);
+        self.producers.marked(
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            now_ms,
+        );
+        self.transactions
+            .ended(marker.producer_id, offset, !marker.is_commit);
+        self.follow(brokers, now);
+        self.transactions
+            .forget(self.log.start_offset(), self.high_watermark);
+        Ok(offset)
+    }
+
+    /// Whether what a leader of `leader_epoch` wrote at `offset` is still there.
+    pub(crate) fn holds(&self, offset: i64, leader_epoch: i32) -> bool {
+        offset < self.log.start_offset()
+            || (offset < self.log.end_offset() && self.log.epochs().at(offset) == Some(leader_epoch))
     }
 
     /// Lets the followers that can do so catch up, and moves the high watermark; true if it moved.
@@ -339,6 +411,7 @@ impl Partition {
             // What the old leader had beyond the new one's log is lost, as its followers would truncate it.
             self.log.truncate(position);
             self.producers.truncate(position);
+            self.transactions.truncate(position);
             self.high_watermark = self.high_watermark.min(self.log.end_offset());
             for replica in &mut self.replicas {
                 replica.position = replica.position.min(self.log.end_offset());
@@ -376,7 +449,11 @@ impl Partition {
 
     /// Forgets producers that have not written since `before_ms`.
     pub(crate) fn expire_producers(&mut self, before_ms: i64) {
-        self.producers.expire(before_ms);
+        let transactions = &self.transactions;
+        self.producers
+            .expire(before_ms, |id| transactions.open_since(id).is_some());
+        self.transactions
+            .forget(self.log.start_offset(), self.high_watermark);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+/// No marker was written.
+const NO_COORDINATOR: i32 = -1;
+
 /// A producer may have five requests in flight, so a repeated batch is one of its last five.
 const REMEMBERED_BATCHES: usize = 5;
 
@@ -18,6 +21,19 @@ struct Producer {
     epoch: i16,
     batches: VecDeque<Remembered>,
     last_seen_ms: i64,
+    /// Of the coordinator that wrote the last marker.
+    coordinator_epoch: i32,
+}
+
+/// What DescribeProducers tells of a producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ActiveProducer {
+    pub(crate) producer_id: i64,
+    pub(crate) producer_epoch: i16,
+    /// −1 if it has written nothing in this epoch.
+    pub(crate) last_sequence: i32,
+    pub(crate) last_seen_ms: i64,
+    pub(crate) coordinator_epoch: i32,
 }
 
 /// A batch of an idempotent producer.
@@ -101,12 +117,59 @@ impl Producers {
         }
     }
 
+    /// Whether a coordinator may end a transaction in this epoch; a newer one may have written since.
+    pub(crate) fn judge_marker(&self, producer_id: i64, producer_epoch: i16) -> bool {
+        self.by_id
+            .get(&producer_id)
+            .is_none_or(|producer| producer_epoch >= producer.epoch)
+    }
+
+    /// Notes that a marker was appended. One of a newer epoch fences the producer, which begins anew with sequence 0.
+    pub(crate) fn marked(
+        &mut self,
+        producer_id: i64,
+        producer_epoch: i16,
+        coordinator_epoch: i32,
+        now_ms: i64,
+    ) {
+        let producer = self.by_id.entry(producer_id).or_insert_with(|| Producer {
+            epoch: producer_epoch,
+            batches: VecDeque::new(),
+            last_seen_ms: now_ms,
+            coordinator_epoch,
+        });
+        if producer.epoch != producer_epoch {
+            producer.epoch = producer_epoch;
+            producer.batches.clear();
+        }
+        producer.last_seen_ms = now_ms;
+        producer.coordinator_epoch = coordinator_epoch;
+    }
+
+    /// The producers that are remembered, in order of id.
+    pub(crate) fn active(&self) -> Vec<ActiveProducer> {
+        let mut all: Vec<ActiveProducer> = self
+            .by_id
+            .iter()
+            .map(|(id, producer)| ActiveProducer {
+                producer_id: *id,
+                producer_epoch: producer.epoch,
+                last_sequence: producer.batches.back().map_or(-1, |batch| batch.last_sequence),
+                last_seen_ms: producer.last_seen_ms,
+                coordinator_epoch: producer.coordinator_epoch,
+            })
+            .collect();
+        all.sort_unstable_by_key(|producer| producer.producer_id);
+        all
+    }
+
     /// Notes that a batch was appended.
     pub(crate) fn remember(&mut self, batch: &Sequenced, base_offset: i64, now_ms: i64) {
         let producer = self.by_id.entry(batch.producer_id).or_insert_with(|| Producer {
             epoch: batch.producer_epoch,
             batches: VecDeque::with_capacity(REMEMBERED_BATCHES),
             last_seen_ms: now_ms,
+            coordinator_epoch: NO_COORDINATOR,
         });
         if producer.epoch != batch.producer_epoch {
             producer.epoch = batch.producer_epoch;
@@ -123,10 +186,10 @@ impl Producers {
         });
     }
 
-    /// Forgets producers that have not written since `before_ms`.
-    pub(crate) fn expire(&mut self, before_ms: i64) {
+    /// Forgets producers that have not written since `before_ms`, but for those that `keeps` says are needed.
+    pub(crate) fn expire(&mut self, before_ms: i64, keeps: impl Fn(i64) -> bool) {
         self.by_id
-            .retain(|_, producer| producer.last_seen_ms >= before_ms);
+            .retain(|id, producer| producer.last_seen_ms >= before_ms || keeps(*id));
     }
 
     /// Forgets batches from `offset` on, which a truncation took away.
@@ -213,11 +276,30 @@ mod tests {
     }
 
     #[test]
+    fn a_marker_of_a_newer_epoch_fences_and_one_of_an_older_is_refused() {
+        let mut producers = ten_batches();
+        assert!(producers.judge_marker(9, 2) && !producers.judge_marker(9, 1));
+        producers.marked(9, 2, 0, 60);
+        assert_eq!(producers.judge(&batch(2, 100, 1)), Judgement::Next);
+        producers.marked(9, 3, 0, 61);
+        assert_eq!(
+            producers.judge(&batch(2, 100, 1)),
+            Judgement::Fenced { current: 3 }
+        );
+        assert_eq!(
+            producers.judge(&batch(3, 100, 1)),
+            Judgement::OutOfOrder { expected: 0 }
+        );
+        assert_eq!(producers.judge(&batch(3, 0, 1)), Judgement::Next);
+        assert_eq!(producers.active()[0].last_sequence, -1);
+    }
+
+    #[test]
     fn forgotten_producers_may_begin_anywhere() {
         let mut producers = ten_batches();
         producers.truncate(1090);
         assert_eq!(producers.judge(&batch(2, 90, 10)), Judgement::Next);
-        producers.expire(51);
+        producers.expire(51, |_| false);
         assert_eq!(producers.judge(&batch(0, 77, 1)), Judgement::Next);
     }
 }

@@ -387,6 +387,13 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
         Rule::AtLeast(1),
         false,
     ),
+    node(
+        "transaction.max.timeout.ms",
+        Kind::Int,
+        "900000",
+        Rule::AtLeast(1),
+        false,
+    ),
 ];
 
 /// A node config and, where it has one, the topic config that it gives a default to.
@@ -548,6 +555,7 @@ pub(crate) struct NodeSettings {
     pub(crate) replica_lag_time_max_ns: u64,
     pub(crate) producer_expiration_ms: i64,
     pub(crate) request_max_bytes: usize,
+    pub(crate) transaction_max_timeout_ms: i64,
 }
 
 impl NodeSettings {
@@ -568,6 +576,7 @@ impl NodeSettings {
             replica_lag_time_max_ns: ms("replica.lag.time.max.ms"),
             producer_expiration_ms: nodes.number("producer.id.expiration.ms"),
             request_max_bytes: nodes.number("socket.request.max.bytes") as usize,
+            transaction_max_timeout_ms: nodes.number("transaction.max.timeout.ms"),
         }
     }
 }

@@ -237,20 +237,12 @@ impl BatchBuilder {
             compressor.compress(&self.buffer[HEADER_LEN..], scratch)?;
             std::mem::swap(scratch, &mut self.buffer);
         }
-        let header = &mut self.buffer;
-        let length = (header.len() - LOG_OVERHEAD) as i32;
-        put(header, LENGTH_AT, length.to_be_bytes());
-        put(header, LEADER_EPOCH_AT, (-1i32).to_be_bytes());
-        header[MAGIC_AT] = 2;
-        put(header, ATTRIBUTES_AT, compressor.codec().id().to_be_bytes());
-        put(
-            header,
-            LAST_OFFSET_DELTA_AT,
-            (self.count as i32 - 1).to_be_bytes(),
+        seal_header(
+            &mut self.buffer,
+            compressor.codec().id(),
+            self.count,
+            (self.base_timestamp_ms, self.max_timestamp_ms),
         );
-        put(header, BASE_TIMESTAMP_AT, self.base_timestamp_ms.to_be_bytes());
-        put(header, MAX_TIMESTAMP_AT, self.max_timestamp_ms.to_be_bytes());
-        put(header, COUNT_AT, (self.count as i32).to_be_bytes());
         let mut sealed = SealedBatch {
             buffer: self.buffer,
             count: self.count,
@@ -349,6 +341,61 @@ impl SealedBatch {
     pub fn into_buffer(self) -> Vec<u8> {
         self.buffer
     }
+}
+
+/// The batch with one control record by which a coordinator ends a transaction: a commit marker, or an abort marker. As
+/// the coordinator sends it, so without offset and leader epoch.
+pub fn end_transaction_marker(
+    is_commit: bool,
+    producer_id: i64,
+    producer_epoch: i16,
+    coordinator_epoch: i32,
+    timestamp_ms: i64,
+) -> Vec<u8> {
+    // Key: version, then the type (0 aborts, 1 commits). Value: version, then the coordinator's epoch.
+    let key = [0, 0, 0, u8::from(is_commit)];
+    let mut value = [0; 6];
+    value[2..].copy_from_slice(&coordinator_epoch.to_be_bytes());
+    let mut builder = BatchBuilder::new(Vec::with_capacity(HEADER_LEN + 17));
+    builder.push(
+        timestamp_ms,
+        Some(&key),
+        value.len(),
+        &RecordHeaders::default(),
+        |out| {
+            out.extend_from_slice(&value);
+        },
+    );
+    let mut bytes = builder.buffer;
+    seal_header(
+        &mut bytes,
+        TRANSACTIONAL_BIT | CONTROL_BIT,
+        1,
+        (timestamp_ms, timestamp_ms),
+    );
+    put(&mut bytes, PRODUCER_ID_AT, producer_id.to_be_bytes());
+    put(&mut bytes, PRODUCER_EPOCH_AT, producer_epoch.to_be_bytes());
+    put(&mut bytes, BASE_SEQUENCE_AT, (-1i32).to_be_bytes());
+    rewrite_crc(&mut bytes);
+    bytes
+}
+
+/// Writes all of a header but the producer's numbers and the CRC.
+fn seal_header(
+    bytes: &mut [u8],
+    attributes: i16,
+    count: u32,
+    (base_timestamp_ms, max_timestamp_ms): (i64, i64),
+) {
+    let length = (bytes.len() - LOG_OVERHEAD) as i32;
+    put(bytes, LENGTH_AT, length.to_be_bytes());
+    put(bytes, LEADER_EPOCH_AT, (-1i32).to_be_bytes());
+    bytes[MAGIC_AT] = 2;
+    put(bytes, ATTRIBUTES_AT, attributes.to_be_bytes());
+    put(bytes, LAST_OFFSET_DELTA_AT, (count as i32 - 1).to_be_bytes());
+    put(bytes, BASE_TIMESTAMP_AT, base_timestamp_ms.to_be_bytes());
+    put(bytes, MAX_TIMESTAMP_AT, max_timestamp_ms.to_be_bytes());
+    put(bytes, COUNT_AT, (count as i32).to_be_bytes());
 }
 
 fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
@@ -913,6 +960,36 @@ mod tests {
                 (2, Some(&b"abc"[..]), None)
             );
         }
+    }
+
+    #[test]
+    fn markers_are_laid_out_as_coordinators_write_them() {
+        let marker = end_transaction_marker(true, 4711, 3, 9, 1_700_000_000_000);
+        // 61 bytes of header and 17 of the record: what DumpLogSegments of Apache Kafka shows as the size of a marker.
+        assert_eq!(marker.len(), 78);
+        let batch = Batch::parse(&marker).unwrap();
+        batch.check_crc().unwrap();
+        assert!(batch.is_control() && batch.is_transactional());
+        assert_eq!(
+            (batch.producer_id(), batch.producer_epoch(), batch.base_sequence()),
+            (4711, 3, -1)
+        );
+        let mut scratch = Vec::new();
+        let record = batch
+            .records(&mut scratch, 1000)
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap();
+        assert_eq!(record.key, Some(&[0, 0, 0, 1][..]));
+        assert_eq!(record.value, Some(&[0, 0, 0, 0, 0, 9][..]));
+        let abort = end_transaction_marker(false, 1, 0, 0, 0);
+        let record = Batch::parse(&abort)
+            .unwrap()
+            .records(&mut scratch, 1000)
+            .unwrap()
+            .next();
+        assert_eq!(record.unwrap().unwrap().key, Some(&[0, 0, 0, 0][..]));
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub mod sasl_authenticate;
 pub mod sasl_handshake;
 pub mod sync_group;
 pub mod txn_offset_commit;
+pub mod write_txn_markers;
 
 pub use add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 pub use add_partitions_to_txn::{AddPartitionsToTxnRequest, AddPartitionsToTxnResponse};
@@ -85,6 +86,7 @@ pub use sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 pub use sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 pub use sync_group::{SyncGroupRequest, SyncGroupResponse};
 pub use txn_offset_commit::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
+pub use write_txn_markers::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 
 /// Hands the list of all requests and their responses to another macro, after what else that macro is to get.
 macro_rules! for_each_request {
@@ -131,6 +133,7 @@ macro_rules! for_each_request {
             SaslHandshakeRequest SaslHandshakeResponse,
             SyncGroupRequest SyncGroupResponse,
             TxnOffsetCommitRequest TxnOffsetCommitResponse,
+            WriteTxnMarkersRequest WriteTxnMarkersResponse,
         }
     };
 }

@@ -1,25 +1,29 @@
 //! Fetch (1), versions 4 to 18: by name or by id, with `min_bytes` and `max_wait_ms`.
 //!
-//! Records are served as they lie in the log, up to the high watermark. Left out: fetch sessions (KIP-227), which are
-//! declined with session id 0, so that clients send full requests; racks and preferred replicas; followers' fetches from
-//! elsewhere; with no transactions, read committed is the same as read uncommitted.
+//! Records are served as they lie in the log, up to the high watermark, or to the last stable offset for those who read
+//! committed records only. Left out: fetch sessions (KIP-227), which are declined with session id 0, so that clients send
+//! full requests; racks and preferred replicas; followers' fetches from elsewhere.
 
 use super::{Context, Outcome, finish, stop_waiting, wait};
 use crate::answer::Answer;
 use crate::cluster::{Cluster, TopicKey};
 use crate::group::ms_to_ns;
 use crate::log::Selection;
+use crate::partition::Partition;
 use crate::reply::ReplyTo;
 use crate::waiting::{Awaited, WaitingRequest};
 use wire::fetch::{
-    FetchPartition, FetchRequest, FetchResponseHead, FetchResponsePartition, FetchResponseTopic, FetchTopic,
-    encode_fetch_response,
+    AbortedTransaction, FetchPartition, FetchRequest, FetchResponseHead, FetchResponsePartition,
+    FetchResponseTopic, FetchTopic, encode_fetch_response,
 };
 use wire::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
 use wire::{ErrorCode, Uuid};
 
 /// Kafka's own limit for one answer (fetch.max.bytes of brokers).
 const MOST_BYTES: usize = 55 << 20;
+
+/// `isolation_level` of a consumer that wants committed records only.
+pub(super) const READ_COMMITTED: i8 = 1;
 
 /// A fetch that waits for records.
 #[derive(Debug)]
@@ -101,16 +105,63 @@ pub(super) fn unregister(cluster: &mut Cluster, id: u64, fetch: &WaitingFetch) {
     }
 }
 
-/// Tells those who wait at a partition that `bytes` more can be read.
-pub(super) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, bytes: usize) {
+/// Up to where a partition can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Readable {
+    high_watermark: i64,
+    last_stable_offset: i64,
+}
+
+/// Bytes that have become readable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct News {
+    bytes: usize,
+    /// For those who read committed records only.
+    stable_bytes: usize,
+}
+
+impl Readable {
+    pub(crate) fn of(partition: &Partition) -> Readable {
+        Readable {
+            high_watermark: partition.high_watermark(),
+            last_stable_offset: partition.last_stable_offset(),
+        }
+    }
+
+    /// What has become readable since, where anyone waits for it.
+    pub(crate) fn news(self, partition: &Partition) -> News {
+        if partition.waiting_fetches.is_empty() {
+            return News::default();
+        }
+        let between = |from: i64, until: i64| match until > from {
+            true => partition.log().select(from, until, usize::MAX, false).len_bytes,
+            false => 0,
+        };
+        News {
+            bytes: between(self.high_watermark, partition.high_watermark()),
+            stable_bytes: between(self.last_stable_offset, partition.last_stable_offset()),
+        }
+    }
+}
+
+/// Tells those who wait at a partition what more can be read.
+pub(crate) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, news: News) {
+    if news == News::default() {
+        return;
+    }
     let Some(partition) = cluster.topic_at(key).and_then(|topic| topic.partition(index)) else {
         return;
     };
     for id in partition.waiting_fetches.clone() {
         let is_due = match cluster.waiting.get_mut(id).map(|request| &mut request.awaited) {
             Some(Awaited::Fetch(fetch)) => {
+                let bytes = if fetch.request.isolation_level == READ_COMMITTED {
+                    news.stable_bytes
+                } else {
+                    news.bytes
+                };
                 fetch.found_bytes += bytes;
-                fetch.found_bytes >= fetch.wanted_bytes
+                bytes > 0 && fetch.found_bytes >= fetch.wanted_bytes
             }
             _ => false,
         };
@@ -127,9 +178,12 @@ struct Found {
     place: Option<(TopicKey, i32)>,
     error: ErrorCode,
     high_watermark: i64,
+    last_stable_offset: i64,
     log_start_offset: i64,
     leader: Option<LeaderIdAndEpoch>,
     selection: Option<Selection>,
+    /// For those who read committed records only.
+    aborted: Option<Vec<AbortedTransaction>>,
 }
 
 impl Found {
@@ -139,9 +193,11 @@ impl Found {
             place: None,
             error,
             high_watermark: -1,
+            last_stable_offset: -1,
             log_start_offset: -1,
             leader: None,
             selection: None,
+            aborted: None,
         }
     }
 
@@ -167,7 +223,10 @@ fn find(cluster: &Cluster, broker: i32, request: &FetchRequest) -> Vec<Found> {
         let key = key_of(cluster, topic);
         for wanted in &topic.partitions {
             let found = match key {
-                Some(key) => find_one(cluster, broker, key, wanted, room, is_first),
+                Some(key) => {
+                    let is_committed = request.isolation_level == READ_COMMITTED;
+                    find_one(cluster, broker, key, wanted, (room, is_first), is_committed)
+                }
                 None if topic.topic_id.is_zero() => {
                     Found::failed(wanted.partition, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
                 }
@@ -186,8 +245,8 @@ fn find_one(
     broker: i32,
     key: TopicKey,
     wanted: &FetchPartition,
-    room: usize,
-    is_first: bool,
+    (room, is_first): (usize, bool),
+    is_committed: bool,
 ) -> Found {
     let index = wanted.partition;
     let Some(partition) = cluster.topic_at(key).and_then(|topic| topic.partition(index)) else {
@@ -212,15 +271,27 @@ fn find_one(
         };
     }
     let limit = room.min(usize::try_from(wanted.partition_max_bytes).unwrap_or(0));
-    let selection = log.select(wanted.fetch_offset, partition.high_watermark(), limit, is_first);
+    let last_stable_offset = partition.last_stable_offset();
+    let until = if is_committed {
+        last_stable_offset
+    } else {
+        partition.high_watermark()
+    };
+    let selection = log.select(wanted.fetch_offset, until, limit, is_first);
+    let aborted = is_committed.then(|| {
+        let end = log.end_of(&selection, wanted.fetch_offset);
+        partition.aborted(wanted.fetch_offset, end)
+    });
     Found {
         index,
         place: Some((key, index)),
         error: ErrorCode::NONE,
         high_watermark: partition.high_watermark(),
+        last_stable_offset,
         log_start_offset: log.start_offset(),
         leader: None,
         selection: Some(selection),
+        aborted,
     }
 }
 
@@ -237,11 +308,11 @@ fn encode(
             index: found.index,
             error_code: found.error,
             high_watermark: found.high_watermark,
-            last_stable_offset: found.high_watermark,
+            last_stable_offset: found.last_stable_offset,
             log_start_offset: found.log_start_offset,
             diverging_epoch: None,
             current_leader: found.leader.as_ref(),
-            aborted_transactions: (request.isolation_level == 1).then_some(&[]),
+            aborted_transactions: found.aborted.as_deref(),
             preferred_read_replica: -1,
             records_bytes: found.len_bytes(),
         })

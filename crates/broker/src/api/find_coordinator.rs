@@ -1,6 +1,6 @@
-//! FindCoordinator (10), versions 0 to 6: which broker speaks for a group.
+//! FindCoordinator (10), versions 0 to 6: which broker speaks for a group or for a transactional id.
 //!
-//! Left out: coordinators of transactions and of share groups, of which there are none.
+//! Left out: coordinators of share groups, of which there are none.
 
 use super::Context;
 use crate::cluster::Cluster;
@@ -8,6 +8,7 @@ use wire::ErrorCode;
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 
 const GROUP: i8 = 0;
+const TRANSACTION: i8 = 1;
 
 pub(super) fn serve(
     cluster: &mut Cluster,
@@ -41,11 +42,11 @@ fn find(cluster: &Cluster, key_type: i8, key: String) -> Coordinator {
         error_message: Some(text.to_owned()),
         ..Coordinator::default()
     };
-    if key_type != GROUP {
+    if ![GROUP, TRANSACTION].contains(&key_type) {
         return failed(
             key,
-            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "this broker coordinates consumer groups only; it has no transactions",
+            ErrorCode::INVALID_REQUEST,
+            "this broker coordinates groups (0) and transactions (1) only",
         );
     }
     match cluster.coordinator_of(&key) {

@@ -4,6 +4,7 @@
 //! version 10, because answers are immediate.
 
 use super::Context;
+use super::fetch::READ_COMMITTED;
 use crate::cluster::Cluster;
 use crate::log::FoundOffset;
 use wire::ErrorCode;
@@ -29,7 +30,8 @@ pub(super) fn serve(
             .into_iter()
             .map(|partition| {
                 let partition_index = partition.partition_index;
-                match find(cluster, context.broker, &topic.name, &partition) {
+                let is_committed = request.isolation_level == READ_COMMITTED;
+                match find(cluster, context.broker, &topic.name, &partition, is_committed) {
                     Ok(Some(found)) => ListOffsetsPartitionResponse {
                         partition_index,
                         timestamp: found.timestamp_ms,
@@ -62,6 +64,7 @@ fn find(
     broker: i32,
     topic: &str,
     wanted: &ListOffsetsPartition,
+    is_committed: bool,
 ) -> Result<Option<FoundOffset>, ErrorCode> {
     let partition = cluster
         .topic(topic)
@@ -69,7 +72,12 @@ fn find(
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     partition.check_leader(broker, wanted.current_leader_epoch)?;
     let log = partition.log();
-    let end = partition.high_watermark();
+    // Who reads committed records only is told of no others.
+    let end = if is_committed {
+        partition.last_stable_offset()
+    } else {
+        partition.high_watermark()
+    };
     let without_time = |offset, leader_epoch| {
         Some(FoundOffset {
             offset,

@@ -56,15 +56,7 @@ fn commit(
     partition: OffsetCommitRequestPartition,
 ) -> Result<(), ErrorCode> {
     let metadata = partition.committed_metadata.unwrap_or_default();
-    if metadata.len() > LONGEST_METADATA_BYTES {
-        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
-    }
-    let is_known = cluster
-        .topic(topic)
-        .is_some_and(|topic| topic.partition(partition.partition_index).is_some());
-    if !is_known {
-        return Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION);
-    }
+    check_offset(cluster, topic, partition.partition_index, &metadata)?;
     let committed = CommittedOffset {
         offset: partition.committed_offset,
         leader_epoch: partition.committed_leader_epoch,
@@ -76,4 +68,21 @@ fn commit(
             .insert((topic.to_owned(), partition.partition_index), committed);
     });
     Ok(())
+}
+
+/// Whether an offset may be committed for a partition.
+pub(super) fn check_offset(
+    cluster: &Cluster,
+    topic: &str,
+    partition: i32,
+    metadata: &str,
+) -> Result<(), ErrorCode> {
+    if metadata.len() > LONGEST_METADATA_BYTES {
+        return Err(ErrorCode::OFFSET_METADATA_TOO_LARGE);
+    }
+    let topic = cluster.topic(topic);
+    match topic.and_then(|topic| topic.partition(partition)) {
+        Some(_) => Ok(()),
+        None => Err(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION),
+    }
 }

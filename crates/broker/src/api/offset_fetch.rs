@@ -1,7 +1,6 @@
 //! OffsetFetch (9), versions 1 to 9: of one group or, from version 8 on, of several.
 //!
-//! Left out: member epochs of the newer group protocol, which are not looked at; RequireStable, because without
-//! transactions every offset is stable.
+//! Left out: member epochs of the newer group protocol, which are not looked at.
 
 use super::Context;
 use crate::cluster::Cluster;
@@ -33,7 +32,7 @@ pub(super) fn serve(
             let found = if error_code.is_some() {
                 Vec::new()
             } else {
-                find(cluster, &group.group_id, wanted)
+                find(cluster, &group.group_id, wanted, request.require_stable)
             };
             let topics = found
                 .into_iter()
@@ -43,10 +42,10 @@ pub(super) fn serve(
                         .into_iter()
                         .map(|(partition_index, committed)| OffsetFetchResponsePartitions {
                             partition_index,
-                            committed_offset: committed.offset,
+                            committed_offset: committed.offset.max(NONE),
                             committed_leader_epoch: committed.leader_epoch,
+                            error_code: unstable(committed.offset),
                             metadata: Some(committed.metadata),
-                            error_code: ErrorCode::NONE,
                         })
                         .collect(),
                 });
@@ -71,7 +70,7 @@ pub(super) fn serve(
             .map(|topic| (topic.name, topic.partition_indexes))
             .collect()
     });
-    let found = find(cluster, &request.group_id, wanted).into_iter();
+    let found = find(cluster, &request.group_id, wanted, request.require_stable).into_iter();
     let topics = found.map(|(name, partitions)| OffsetFetchResponseTopic {
         name,
         partitions: partitions
@@ -81,12 +80,16 @@ pub(super) fn serve(
                 committed_offset: if error_code.is_error() {
                     NONE
                 } else {
-                    committed.offset
+                    committed.offset.max(NONE)
                 },
                 committed_leader_epoch: committed.leader_epoch,
                 metadata: Some(committed.metadata),
                 // Version 1 has no other place for an error.
-                error_code,
+                error_code: if error_code.is_error() {
+                    error_code
+                } else {
+                    unstable(committed.offset)
+                },
             })
             .collect(),
     });
@@ -99,13 +102,50 @@ pub(super) fn serve(
 
 type Found = Vec<(String, Vec<(i32, CommittedOffset)>)>;
 
+/// In place of an offset: a transaction that has not ended may change it.
+const UNSTABLE: i64 = -2;
+
+fn unstable(offset: i64) -> ErrorCode {
+    if offset == UNSTABLE {
+        ErrorCode::UNSTABLE_OFFSET_COMMIT
+    } else {
+        ErrorCode::NONE
+    }
+}
+
 /// What a group has committed: of the partitions that are wanted, each with an answer, or of all there are.
-fn find(cluster: &Cluster, group: &str, wanted: Option<Vec<(String, Vec<i32>)>>) -> Found {
+///
+/// With `requires_stable`, [`UNSTABLE`] stands for those that a transaction may yet change.
+fn find(
+    cluster: &Cluster,
+    group: &str,
+    wanted: Option<Vec<(String, Vec<i32>)>>,
+    requires_stable: bool,
+) -> Found {
     let offsets = cluster.group(group).map(|group| group.offsets());
+    let is_unstable = |topic: &str, index: i32| {
+        requires_stable
+            && cluster
+                .group(group)
+                .is_some_and(|group| group.is_unstable(topic, index))
+    };
+    let stable = |topic: &str, index: i32, committed: &CommittedOffset| {
+        if is_unstable(topic, index) {
+            CommittedOffset {
+                offset: UNSTABLE,
+                leader_epoch: -1,
+                metadata: String::new(),
+            }
+        } else {
+            committed.clone()
+        }
+    };
     let Some(wanted) = wanted else {
         let mut all: BTreeMap<&str, Vec<(i32, CommittedOffset)>> = BTreeMap::new();
         for ((topic, index), committed) in offsets.into_iter().flatten() {
-            all.entry(topic).or_default().push((*index, committed.clone()));
+            all.entry(topic)
+                .or_default()
+                .push((*index, stable(topic, *index, committed)));
         }
         return all
             .into_iter()
@@ -118,10 +158,8 @@ fn find(cluster: &Cluster, group: &str, wanted: Option<Vec<(String, Vec<i32>)>>)
         metadata: String::new(),
     };
     let look_up = |topic: &str, index: i32| {
-        offsets
-            .and_then(|offsets| offsets.get(&(topic.to_owned(), index)))
-            .unwrap_or(&none)
-            .clone()
+        let committed = offsets.and_then(|offsets| offsets.get(&(topic.to_owned(), index)));
+        stable(topic, index, committed.unwrap_or(&none))
     };
     wanted
         .into_iter()

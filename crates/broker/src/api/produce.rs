@@ -1,8 +1,9 @@
 //! Produce (0), versions 3 to 13: acks 0, 1 and all, idempotent producers, topics by name or by id.
 //!
-//! Left out: transactions (refused); errors by record, because records are not looked at one by one; quotas.
+//! In transactions, a partition has to have been added before (up to version 11) or is added by the write (from 12 on,
+//! KIP-890). Left out: errors by record, because records are not looked at one by one; quotas.
 
-use super::fetch::{endpoints, wake};
+use super::fetch::{Readable, endpoints, wake};
 use super::{Outcome, wait};
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Slice};
@@ -11,6 +12,7 @@ use crate::group::ms_to_ns;
 use crate::log::{ProducedBatch, ProducedError};
 use crate::partition::Refused;
 use crate::reply::ReplyTo;
+use crate::transaction::ProducerKey;
 use crate::waiting::{Awaited, WaitingRequest};
 use std::sync::Arc;
 use wire::codec::Reader;
@@ -28,7 +30,7 @@ const ALL: i16 = -1;
 pub(crate) struct Produce<B = Option<Slice>> {
     acks: i16,
     timeout_ms: i32,
-    is_transactional: bool,
+    transactional_id: Option<String>,
     topics: Vec<ProduceTopic<B>>,
 }
 
@@ -73,7 +75,7 @@ impl Produce {
         Ok(Produce {
             acks: request.acks,
             timeout_ms: request.timeout_ms,
-            is_transactional: request.transactional_id.is_some(),
+            transactional_id: request.transactional_id.map(str::to_owned),
             topics,
         })
     }
@@ -98,7 +100,7 @@ impl Produce {
         Produce {
             acks: self.acks,
             timeout_ms: self.timeout_ms,
-            is_transactional: self.is_transactional,
+            transactional_id: self.transactional_id,
             topics: topics.collect(),
         }
     }
@@ -145,8 +147,12 @@ pub(super) fn serve(
         };
         let mut partition_responses = Vec::with_capacity(topic.partitions.len());
         for (partition_at, (index, batch)) in topic.partitions.into_iter().enumerate() {
-            let outcome = admit(produce.acks, produce.is_transactional, batch).and_then(|batch| {
+            let id = produce.transactional_id.as_deref();
+            let outcome = admit(produce.acks, id, batch).and_then(|batch| {
                 let key = key.ok_or(Refused::from(unknown))?;
+                if let Some(id) = id.filter(|_| batch.is_transactional) {
+                    join_transaction(cluster, now, (broker, to.version), id, (key, index), &batch)?;
+                }
                 append(cluster, now, broker, (key, index), &batch, produce.acks == ALL)
             });
             match outcome {
@@ -215,7 +221,7 @@ pub(super) fn serve(
 /// Whether a batch may be appended at all, wherever it goes.
 fn admit(
     acks: i16,
-    is_transactional: bool,
+    transactional_id: Option<&str>,
     batch: Result<ProducedBatch, ProducedError>,
 ) -> Result<ProducedBatch, Refused> {
     if !(ALL..=1).contains(&acks) {
@@ -230,12 +236,65 @@ fn admit(
     match batch {
         Err(ProducedError::Corrupt(reason)) => with_reason(ErrorCode::CORRUPT_MESSAGE, reason),
         Err(ProducedError::Invalid(reason)) => with_reason(ErrorCode::INVALID_RECORD, reason),
-        Ok(batch) if is_transactional || batch.is_transactional => with_reason(
-            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            format!("this broker has no transactions (producer {})", batch.producer_id),
+        Ok(batch) if batch.is_transactional && transactional_id.is_none() => with_reason(
+            ErrorCode::INVALID_PRODUCER_ID_MAPPING,
+            format!(
+                "producer {} wrote a transactional batch without saying its transactional id",
+                batch.producer_id
+            ),
         ),
         Ok(batch) => Ok(batch),
     }
+}
+
+/// From this version on, a write adds its partition to the transaction.
+const ADDS_FROM: i16 = 12;
+/// From this version on, clients know that a transaction may have to be aborted without being fenced.
+const KNOWS_ABORTABLE_FROM: i16 = 11;
+
+/// Holds a batch against the transaction that it says it belongs to.
+fn join_transaction(
+    cluster: &mut Cluster,
+    now: u64,
+    (broker, version): (i32, i16),
+    id: &str,
+    place: (TopicKey, i32),
+    batch: &ProducedBatch,
+) -> Result<(), Refused> {
+    // Only what a leader would take is worth asking the coordinator for.
+    let (key, index) = place;
+    let partition = cluster
+        .topic_at(key)
+        .and_then(|topic| topic.partition(index))
+        .ok_or(Refused::from(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
+    partition.check_leader(broker, -1)?;
+    let producer = ProducerKey {
+        id: batch.producer_id,
+        epoch: batch.producer_epoch,
+    };
+    let outcome = if version >= ADDS_FROM {
+        cluster.add_to_transaction(now, id, producer, &[place], None)
+    } else {
+        cluster.is_in_transaction(id, producer, place)
+    };
+    outcome.map_err(|error| {
+        // As Kafka translates what its coordinator says for a producer.
+        let error = match error {
+            ErrorCode::INVALID_TXN_STATE if version >= KNOWS_ABORTABLE_FROM => {
+                ErrorCode::TRANSACTION_ABORTABLE
+            }
+            ErrorCode::PRODUCER_FENCED => ErrorCode::INVALID_PRODUCER_EPOCH,
+            ErrorCode::CONCURRENT_TRANSACTIONS if version < ADDS_FROM => ErrorCode::NOT_ENOUGH_REPLICAS,
+            error => error,
+        };
+        Refused {
+            error,
+            reason: Some(format!(
+                "the partition is not part of an open transaction of {id}, producer {}, epoch {}",
+                producer.id, producer.epoch
+            )),
+        }
+    })
 }
 
 /// Appends one batch; gives its answer and, if it has to wait for replicas, the offset that they are to reach.
@@ -254,7 +313,7 @@ fn append(
         .ok()
         .and_then(|index| topic.partitions.get_mut(index));
     let partition = place.ok_or_else(unknown)?;
-    let before = partition.high_watermark();
+    let before = Readable::of(partition);
     let appended = partition.append(
         broker,
         batch,
@@ -264,19 +323,12 @@ fn append(
         (now, now_ms),
     )?;
     let after = partition.high_watermark();
-    let is_watched = !partition.waiting_fetches.is_empty();
-    let committed_bytes = if is_watched && after > before {
-        partition.log().select(before, after, usize::MAX, false).len_bytes
-    } else {
-        0
-    };
+    let news = before.news(partition);
     let log_start_offset = partition.log().start_offset();
     if appended.grown_bytes > 0 {
         cluster.arrived(now, key, index, appended.base_offset, appended.grown_bytes);
     }
-    if committed_bytes > 0 {
-        wake(cluster, key, index, committed_bytes);
-    }
+    wake(cluster, key, index, news);
     let answer = PartitionProduceResponse {
         index,
         base_offset: appended.base_offset,
