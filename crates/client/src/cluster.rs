@@ -247,6 +247,8 @@ struct Link<T> {
     retry_at_ns: u64,
     last_failure: Option<CloseReason>,
     versions: Option<ApiVersionTable>,
+    /// The cluster's features in use, with their levels, as this broker told them.
+    features: BTreeMap<String, i16>,
     exchange: Option<ClientExchange>,
     /// When the session ends unless it is logged in anew before (KIP-368).
     log_in_again_ns: Option<u64>,
@@ -268,6 +270,7 @@ impl<T> Link<T> {
             retry_at_ns: 0,
             last_failure: None,
             versions: None,
+            features: BTreeMap::new(),
             exchange: None,
             log_in_again_ns: None,
             has_served: false,
@@ -435,6 +438,12 @@ impl<T> Cluster<T> {
             .and_then(|&index| self.links[index].versions.as_ref())
             .ok_or(SendError::NotReady)?;
         Ok(versions.pick(key, ours)?)
+    }
+
+    /// The level of a feature that the cluster has agreed on (KIP-584), as `node` told it.
+    pub fn feature(&self, node: Node, name: &str) -> Option<i16> {
+        let index = *self.by_node.get(&node)?;
+        self.links[index].features.get(name).copied()
     }
 
     /// Sends `request` in the newest common version.
@@ -922,6 +931,10 @@ impl<T> Cluster<T> {
         }
         let link = &mut self.links[index];
         link.versions = Some(ApiVersionTable::new(&response));
+        let features = response.finalized_features.into_iter();
+        link.features = features
+            .map(|feature| (feature.name, feature.max_version_level))
+            .collect();
         if self.login().is_some() {
             self.log_in(index, conn, now_ns);
         } else {

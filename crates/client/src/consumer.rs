@@ -87,6 +87,10 @@ pub trait Deliver {
     ///
     /// Control batches, aborted transactions (under `read_committed`) and damaged batches are not delivered.
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, delivered_ns: u64);
+
+    /// All that an answer held of `partition` below `next_offset` has been delivered or was not to be: behind the last batch
+    /// may stand control batches and aborted transactions.
+    fn reached(&mut self, _topic: &str, _partition: i32, _next_offset: i64) {}
 }
 
 /// What a consumer tells its user.
@@ -668,6 +672,7 @@ impl Consumer {
             }
         }
         partition.delivered = walk.at;
+        sink.reached(&partition.topic, partition.index, walk.at);
         for (offset, next_offset, error) in damages {
             self.counts.corrupt_batches += 1;
             self.events.push_back(ConsumerEvent::Corrupt {

@@ -6,7 +6,12 @@
 //! that retries neither double nor reorder them.
 //!
 //! The user appends records straight into the open batch of a partition ([`Producer::open`]) and leaves a tag of type `T` in
-//! it. Each batch ends exactly once, as a [`Finished`] with that tag.
+//! it. Each batch ends exactly once, as a [`Finished`] with that tag. With a transactional id, all records are written in
+//! transactions (`producer::transaction`).
+
+mod transaction;
+
+pub use transaction::{EndedTransaction, TransactionOutcome};
 
 use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos};
 use crate::net::{ConnId, NetAction, NetEvent, Outgoing};
@@ -14,15 +19,29 @@ use crate::partitioner::StickyPartitioner;
 use model::client_config::{Acks, Compression, ProducerConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use transaction::{CONCURRENT_BACKOFF_NS, Ending, Transactions};
 use wire::batch::{Batch, BatchBuilder, HEADER_LEN, RecordHeaders, SealedBatch};
 use wire::codec::{Message, Reader, Uuid};
 use wire::compress::{Codec, CodecError, Compressor};
+use wire::messages::add_partitions_to_txn::{
+    AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnTopic,
+};
+use wire::messages::end_txn::{EndTxnRequest, EndTxnResponse};
+use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::produce::{self, ProduceHead, ProducePartition, ProduceResponse, ProduceTopic};
 use wire::{ApiKey, ErrorCode};
 
 /// Versions of Produce that name topics by name.
 const PRODUCE_VERSIONS: std::ops::RangeInclusive<i16> = 3..=11;
+/// The version in which a write adds its partition to the transaction.
+const PRODUCE_ADDS: i16 = 12;
+/// The version in which an end raises the epoch.
+const END_RAISES: i16 = 5;
+/// Versions of AddPartitionsToTxn that clients speak.
+const ADD_PARTITIONS_VERSIONS: std::ops::RangeInclusive<i16> = 0..=3;
+/// The level of the feature `transaction.version` from which on the second protocol is spoken.
+const SECOND_PROTOCOL: i16 = 2;
 /// No answer to a producer is larger.
 const MAX_FRAME_BYTES: usize = 16 << 20;
 /// Distance between the ids of neighbouring batches: halved by each split, so a batch of up to that many records can be
@@ -49,6 +68,8 @@ pub enum FailureKind {
     ProducerStateLost,
     /// The codec failed.
     Compression,
+    /// It was not sent, because its transaction had to be aborted.
+    TransactionAborted,
 }
 
 impl std::fmt::Display for FailureKind {
@@ -59,6 +80,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::ConnectionLost => f.write_str("connection lost"),
             FailureKind::ProducerStateLost => f.write_str("producer state lost"),
             FailureKind::Compression => f.write_str("compression"),
+            FailureKind::TransactionAborted => f.write_str("transaction aborted"),
         }
     }
 }
@@ -111,6 +133,8 @@ pub struct Finished<T> {
     pub uncompressed_bytes: usize,
     /// How often it was sent.
     pub attempts: u32,
+    /// The number of its transaction; 0 without.
+    pub transaction: u64,
     /// When its last byte was last given to the kernel.
     pub written_ns: Option<u64>,
     /// When it ended.
@@ -177,6 +201,7 @@ pub struct OpenBatch<T> {
     created_ns: u64,
     reserved_bytes: usize,
     limit_bytes: usize,
+    transaction: u64,
     /// The user's.
     pub tag: T,
 }
@@ -230,6 +255,7 @@ struct Waiting<T> {
     created_ns: u64,
     reserved_bytes: usize,
     attempts: u32,
+    transaction: u64,
     /// Its place in the producer's numbering, once it has been sent.
     sequence: Option<i32>,
     /// Whether some attempt was given to the kernel and never answered.
@@ -275,6 +301,9 @@ impl<T> Partition<T> {
 enum Asked {
     ProducerId,
     Produce(Vec<(usize, u64)>),
+    Coordinator,
+    AddPartitions(Vec<usize>),
+    EndTransaction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -317,6 +346,7 @@ pub struct Producer<T> {
     /// The id and epoch that a new epoch is asked for with.
     last_producer: Option<(i64, i16)>,
     producer_id_retry_ns: u64,
+    transactions: Option<Box<Transactions>>,
     compressor: Compressor,
     compression_ratio: f64,
     scratch: Vec<u8>,
@@ -380,6 +410,10 @@ impl<T: BatchTag> Producer<T> {
             },
             last_producer: None,
             producer_id_retry_ns: 0,
+            transactions: config
+                .transaction
+                .as_ref()
+                .map(|config| Box::new(Transactions::new(config))),
             compressor: Compressor::new(codec, level)?,
             compression_ratio: 1.0,
             scratch: Vec::new(),
@@ -494,6 +528,9 @@ impl<T: BatchTag> Producer<T> {
             }
             self.start_batch(partition, record_bytes, now_ns)?;
         }
+        if let Some(transactions) = &mut self.transactions {
+            transactions.appended(now_ns);
+        }
         Ok(self.partitions[partition]
             .open
             .as_mut()
@@ -539,11 +576,49 @@ impl<T: BatchTag> Producer<T> {
         self.next_look_ns = 0;
     }
 
-    /// Whether no batch is open, waiting or travelling.
+    /// Whether no batch is open, waiting or travelling, and no transaction is being ended.
     pub fn is_idle(&self) -> bool {
+        let is_ending = |transactions: &Transactions| transactions.ending.is_some();
         self.partitions
             .iter()
             .all(|p| p.open.is_none() && p.queue.is_empty() && p.in_flight.is_empty())
+            && !self.transactions.as_deref().is_some_and(is_ending)
+    }
+
+    /// Since when there are records in the transaction that is open for appending; `None` while it has none, or without
+    /// transactions.
+    pub fn transaction_since_ns(&self) -> Option<u64> {
+        self.transactions.as_ref()?.appending_since_ns()
+    }
+
+    /// Closes the open transaction for appending, and commits or aborts it once all its records have been answered. False if
+    /// there is none, or the one before is still being ended.
+    pub fn end_transaction(&mut self, is_commit: bool, now_ns: u64) -> bool {
+        let Some(transactions) = &mut self.transactions else {
+            return false;
+        };
+        if transactions.ending.is_some() || transactions.began_ns.is_none() {
+            return false;
+        }
+        transactions.ending = Some(Ending {
+            is_commit,
+            asked_ns: now_ns,
+            is_asked: false,
+            ask_at_ns: 0,
+        });
+        for partition in 0..self.partitions.len() {
+            self.seal(partition, now_ns);
+        }
+        if let Some(transactions) = &mut self.transactions {
+            transactions.appending = transactions.active + 1;
+        }
+        self.next_look_ns = 0;
+        true
+    }
+
+    /// The next transaction that has ended. The batches of a transaction end before it does.
+    pub fn next_transaction(&mut self) -> Option<EndedTransaction> {
+        self.transactions.as_mut()?.ended.pop_front()
     }
 
     /// Gives all up that has not ended, as [`Outcome::Unfinished`], and closes the connections.
@@ -559,6 +634,11 @@ impl<T: BatchTag> Producer<T> {
             for (sent, batch) in left {
                 self.finish(partition, batch, now_ns, Outcome::Unfinished { sent });
             }
+        }
+        if let Some(transactions) = &mut self.transactions
+            && transactions.began_ns.is_some()
+        {
+            transactions.is_over(TransactionOutcome::Undecided, now_ns);
         }
         self.cluster.close(now_ns);
         while self.cluster.next_event().is_some() {}
@@ -600,7 +680,8 @@ impl<T: BatchTag> Producer<T> {
         }
         self.expire(now_ns);
         self.ask_producer_id(now_ns);
-        self.next_look_ns = self.drain(now_ns);
+        let transaction_look_ns = self.drive_transaction(now_ns);
+        self.next_look_ns = self.drain(now_ns).min(transaction_look_ns);
     }
 
     /// When [`Producer::tick`] has something to do next, if nothing happens until then.
@@ -636,6 +717,10 @@ impl<T: BatchTag> Producer<T> {
             created_ns: now_ns,
             reserved_bytes: wanted_bytes,
             limit_bytes,
+            transaction: self
+                .transactions
+                .as_ref()
+                .map_or(0, |transactions| transactions.appending),
             tag: T::default(),
         });
         Ok(())
@@ -650,6 +735,7 @@ impl<T: BatchTag> Producer<T> {
         self.next_batch += ID_ROOM;
         let (count, created_ns, reserved_bytes) =
             (open.builder.count(), open.created_ns, open.reserved_bytes);
+        let transaction = open.transaction;
         self.partitions[partition].batch_ended = true;
         match open.builder.seal(&mut self.compressor, &mut self.scratch) {
             Ok(sealed) => {
@@ -670,6 +756,7 @@ impl<T: BatchTag> Producer<T> {
                     created_ns,
                     reserved_bytes,
                     attempts: 0,
+                    transaction,
                     sequence: None,
                     unanswered: false,
                     written_ns: None,
@@ -680,6 +767,9 @@ impl<T: BatchTag> Producer<T> {
             }
             Err(error) => {
                 self.memory_used_bytes -= reserved_bytes;
+                if let Some(transactions) = &mut self.transactions {
+                    transactions.fail(transaction, &FailureKind::Compression, &error.to_string());
+                }
                 self.finished.push_back(Finished {
                     partition: partition as i32,
                     broker: None,
@@ -688,6 +778,7 @@ impl<T: BatchTag> Producer<T> {
                     wire_bytes: 0,
                     uncompressed_bytes: 0,
                     attempts: 0,
+                    transaction,
                     written_ns: None,
                     finished_ns: now_ns,
                     outcome: Outcome::Refused {
@@ -709,6 +800,7 @@ impl<T: BatchTag> Producer<T> {
             wire_bytes: batch.sealed.bytes().len(),
             uncompressed_bytes: batch.sealed.uncompressed_len_bytes(),
             attempts: batch.attempts,
+            transaction: batch.transaction,
             written_ns: batch.written_ns,
             tag: batch.tag,
             finished_ns: now_ns,
@@ -742,6 +834,11 @@ impl<T: BatchTag> Producer<T> {
                         Asked::Produce(batches) => {
                             self.on_produced(node, version, body, batches, written_ns, at_ns)
                         }
+                        Asked::Coordinator => self.on_coordinator(version, body, at_ns),
+                        Asked::AddPartitions(partitions) => {
+                            self.on_partitions_added(version, body, &partitions, at_ns)
+                        }
+                        Asked::EndTransaction => self.on_transaction_ended(version, body, at_ns),
                     }
                     read.push(frame);
                 }
@@ -765,6 +862,9 @@ impl<T: BatchTag> Producer<T> {
                     );
                     match tag {
                         Asked::ProducerId => self.producer_id = ProducerId::Wanted,
+                        Asked::Coordinator | Asked::AddPartitions(_) | Asked::EndTransaction => {
+                            self.coordinator_did_not_answer(at_ns)
+                        }
                         Asked::Produce(batches) => {
                             for (partition, id) in batches {
                                 let Some(mut batch) = self.take_in_flight(partition, id) else {
@@ -842,7 +942,11 @@ impl<T: BatchTag> Producer<T> {
         {
             return;
         }
-        let Some(node) = self.cluster.any_ready() else {
+        let node = match &self.transactions {
+            Some(_) => self.coordinator(now_ns),
+            None => self.cluster.any_ready(),
+        };
+        let Some(node) = node else {
             return;
         };
         let bump = self.last_producer.filter(|_| {
@@ -851,9 +955,10 @@ impl<T: BatchTag> Producer<T> {
                 .is_ok_and(|version| version >= 3)
         });
         let (producer_id, producer_epoch) = bump.unwrap_or((-1, -1));
+        let transactions = self.transactions.as_ref();
         let request = InitProducerIdRequest {
-            transactional_id: None,
-            transaction_timeout_ms: i32::MAX,
+            transactional_id: transactions.map(|transactions| transactions.id.clone()),
+            transaction_timeout_ms: transactions.map_or(i32::MAX, |transactions| transactions.timeout_ms),
             producer_id,
             producer_epoch,
         };
@@ -883,6 +988,7 @@ impl<T: BatchTag> Producer<T> {
                     epoch: response.producer_epoch,
                 };
                 self.last_producer = Some((response.producer_id, response.producer_epoch));
+                self.choose_protocol();
                 for index in 0..self.partitions.len() {
                     self.partitions[index].next_sequence = 0;
                     // With a new epoch the broker cannot tell a retry from a new batch, so one that may be in the log
@@ -909,7 +1015,7 @@ impl<T: BatchTag> Producer<T> {
             ErrorCode::INVALID_PRODUCER_EPOCH
             | ErrorCode::PRODUCER_FENCED
             | ErrorCode::INVALID_PRODUCER_ID_MAPPING
-                if self.last_producer.is_some() =>
+                if self.last_producer.is_some() && self.transactions.is_none() =>
             {
                 self.last_producer = None;
                 self.producer_id = ProducerId::Wanted;
@@ -917,6 +1023,12 @@ impl<T: BatchTag> Producer<T> {
             error if error.is_retriable() => {
                 self.producer_id = ProducerId::Wanted;
                 self.producer_id_retry_ns = now_ns + self.settings.retry_backoff_ns;
+                if error.refreshes_coordinator() {
+                    self.coordinator_is_lost(now_ns);
+                }
+            }
+            error if self.transactions.is_some() => {
+                self.refuse_transactions(ApiKey::INIT_PRODUCER_ID, error);
             }
             error => {
                 self.fatal = Some(format!(
@@ -925,6 +1037,394 @@ impl<T: BatchTag> Producer<T> {
                     error.describe()
                 ));
             }
+        }
+    }
+
+    /// The transaction coordinator, if it is known and connected; else sees to it that it will be.
+    fn coordinator(&mut self, now_ns: u64) -> Option<Node> {
+        let transactions = self.transactions.as_mut()?;
+        if let Some(id) = transactions.coordinator {
+            let node = Node::Broker(id);
+            if self.cluster.is_ready(node, now_ns) {
+                return Some(node);
+            }
+            let is_known = self.cluster.metadata().brokers.contains_key(&id);
+            if is_known && self.cluster.retry_at_ns(node).is_none() {
+                return None;
+            }
+            self.cluster.want_metadata();
+            transactions.coordinator = None;
+            transactions.find_at_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
+        }
+        if transactions.is_finding || now_ns < transactions.find_at_ns {
+            return None;
+        }
+        let Some(node) = self.cluster.any_ready() else {
+            self.cluster.want_metadata();
+            return None;
+        };
+        const TRANSACTION: i8 = 1;
+        let request = FindCoordinatorRequest {
+            key: transactions.id.clone(),
+            key_type: TRANSACTION,
+            coordinator_keys: vec![transactions.id.clone()],
+        };
+        match self.cluster.send(node, &request, Asked::Coordinator, now_ns) {
+            Ok(()) => transactions.is_finding = true,
+            Err(error) => self.fatal = Some(format!("transactions are not possible: {error}")),
+        }
+        None
+    }
+
+    fn on_coordinator(&mut self, version: i16, body: &[u8], now_ns: u64) {
+        let response = match FindCoordinatorResponse::decode(version, &mut Reader::new(body)) {
+            Ok(response) => response,
+            Err(error) => {
+                self.fatal = Some(format!("the answer to FindCoordinator cannot be read: {error}"));
+                return;
+            }
+        };
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        transactions.is_finding = false;
+        let (error, _, id) = crate::admin::found_coordinator(version, response);
+        match error {
+            ErrorCode::NONE => {
+                transactions.coordinator = Some(id);
+                if !self.cluster.metadata().brokers.contains_key(&id) {
+                    self.cluster.want_metadata();
+                }
+            }
+            // Kafka creates the topic of transactions with the first of them.
+            error if error.is_retriable() => {
+                transactions.find_at_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
+            }
+            error => self.refuse_transactions(ApiKey::FIND_COORDINATOR, error),
+        }
+    }
+
+    fn coordinator_is_lost(&mut self, now_ns: u64) {
+        if let Some(transactions) = &mut self.transactions {
+            transactions.coordinator = None;
+            transactions.find_at_ns = now_ns;
+            self.cluster.want_metadata();
+        }
+    }
+
+    /// What it was asked is asked again: each of the requests may be repeated.
+    fn coordinator_did_not_answer(&mut self, now_ns: u64) {
+        if let Some(transactions) = &mut self.transactions {
+            let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
+            transactions.coordinator = None;
+            transactions.is_finding = false;
+            transactions.find_at_ns = again_ns;
+            transactions.is_adding = false;
+            transactions.add_at_ns = again_ns;
+            if let Some(ending) = &mut transactions.ending {
+                ending.is_asked = false;
+                ending.ask_at_ns = again_ns;
+            }
+        }
+    }
+
+    /// Says for good that there can be no transactions.
+    fn refuse_transactions(&mut self, api: ApiKey, error: ErrorCode) {
+        let Some(transactions) = &self.transactions else {
+            return;
+        };
+        let id = &transactions.id;
+        let advice = match error {
+            ErrorCode::PRODUCER_FENCED | ErrorCode::INVALID_PRODUCER_EPOCH => format!(
+                "another producer uses the same id, or a transaction took longer than transaction.timeout.ms = {}",
+                transactions.timeout_ms
+            ),
+            ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED => {
+                format!("the principal needs the ACLs DESCRIBE and WRITE on the transactional id {id}")
+            }
+            ErrorCode::INVALID_TRANSACTION_TIMEOUT => format!(
+                "transaction.timeout.ms = {} is above the brokers' transaction.max.timeout.ms; lower it",
+                transactions.timeout_ms
+            ),
+            _ => error.describe().to_owned(),
+        };
+        self.fatal = Some(format!(
+            "{api} for transactional.id {id} failed with {error}: {advice}"
+        ));
+    }
+
+    /// Which protocol is spoken follows from what the coordinator says that the cluster has agreed on.
+    fn choose_protocol(&mut self) {
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        let Some(node) = transactions.coordinator.map(Node::Broker) else {
+            return;
+        };
+        let level = self.cluster.feature(node, "transaction.version");
+        let serves = |api, version: i16| self.cluster.version(node, api, version..=version).is_ok();
+        transactions.is_second = level.is_some_and(|level| level >= SECOND_PROTOCOL)
+            && serves(ApiKey::PRODUCE, PRODUCE_ADDS)
+            && serves(ApiKey::END_TXN, END_RAISES);
+    }
+
+    /// Whether the partition is part of the active transaction, or need not be before it is written to.
+    fn is_let_go(&self, partition: usize) -> bool {
+        let Some(transactions) = &self.transactions else {
+            return true;
+        };
+        let state = &self.partitions[partition];
+        let front = state.queue.front().map(|batch| batch.transaction);
+        front
+            .or(state.open.as_ref().map(|open| open.transaction))
+            .is_some_and(|transaction| transactions.lets_go(partition, transaction))
+            && transactions.failure.is_none()
+    }
+
+    /// Adds partitions to the transaction, as the first protocol asks for it; says when to look again.
+    fn add_partitions(&mut self, partitions: Vec<usize>, now_ns: u64) -> u64 {
+        let Some(transactions) = &mut self.transactions else {
+            return u64::MAX;
+        };
+        transactions.wanted.extend(partitions);
+        if transactions.is_adding || now_ns < transactions.add_at_ns {
+            return transactions.add_at_ns.max(now_ns + 1_000_000);
+        }
+        let ProducerId::Is { id, epoch } = self.producer_id else {
+            return u64::MAX;
+        };
+        let Some(node) = self.coordinator(now_ns) else {
+            return now_ns + 10_000_000;
+        };
+        let Some(transactions) = &mut self.transactions else {
+            return u64::MAX;
+        };
+        let wanted: Vec<usize> = std::mem::take(&mut transactions.wanted).into_iter().collect();
+        let request = AddPartitionsToTxnRequest {
+            v3_and_below_transactional_id: transactions.id.clone(),
+            v3_and_below_producer_id: id,
+            v3_and_below_producer_epoch: epoch,
+            v3_and_below_topics: vec![AddPartitionsToTxnTopic {
+                name: self.topic.clone(),
+                partitions: wanted.iter().map(|&index| index as i32).collect(),
+            }],
+            ..AddPartitionsToTxnRequest::default()
+        };
+        let timeout_ns = self.settings.request_timeout_ns;
+        let asked = Asked::AddPartitions(wanted);
+        let versions = ADD_PARTITIONS_VERSIONS;
+        match self
+            .cluster
+            .send_within(node, versions, &request, asked, now_ns, timeout_ns)
+        {
+            Ok(()) => transactions.is_adding = true,
+            Err(error) => self.fatal = Some(format!("transactions are not possible: {error}")),
+        }
+        u64::MAX
+    }
+
+    fn on_partitions_added(&mut self, version: i16, body: &[u8], partitions: &[usize], now_ns: u64) {
+        let response = match AddPartitionsToTxnResponse::decode(version, &mut Reader::new(body)) {
+            Ok(response) => response,
+            Err(error) => {
+                self.fatal = Some(format!(
+                    "the answer to AddPartitionsToTxn cannot be read: {error}"
+                ));
+                return;
+            }
+        };
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        transactions.is_adding = false;
+        let results = response
+            .results_by_topic_v3_and_below
+            .into_iter()
+            .flat_map(|topic| topic.results_by_partition);
+        // Partitions are added all together or not at all; those without a fault of their own are not attempted.
+        let worst = results
+            .map(|result| result.partition_error_code)
+            .filter(|error| error.is_error())
+            .min_by_key(|error| *error == ErrorCode::OPERATION_NOT_ATTEMPTED);
+        match worst {
+            None => transactions.touched.extend(partitions),
+            Some(error) if error.is_retriable() => {
+                transactions.add_at_ns = now_ns
+                    + if error == ErrorCode::CONCURRENT_TRANSACTIONS {
+                        CONCURRENT_BACKOFF_NS.min(self.settings.retry_backoff_ns)
+                    } else {
+                        self.settings.retry_backoff_ns
+                    };
+                if error.refreshes_coordinator() {
+                    self.coordinator_is_lost(now_ns);
+                } else if error.refreshes_metadata() {
+                    self.cluster.want_metadata();
+                }
+            }
+            Some(
+                error @ (ErrorCode::PRODUCER_FENCED
+                | ErrorCode::INVALID_PRODUCER_EPOCH
+                | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+            ) => self.refuse_transactions(ApiKey::ADD_PARTITIONS_TO_TXN, error),
+            Some(error) => {
+                let active = transactions.active;
+                transactions.fail(active, &FailureKind::Broker(error), error.describe());
+            }
+        }
+    }
+
+    /// Takes the end of a transaction further; says when to look again.
+    fn drive_transaction(&mut self, now_ns: u64) -> u64 {
+        let Some(transactions) = &self.transactions else {
+            return u64::MAX;
+        };
+        if transactions.failure.is_some() && transactions.ending.is_none() && transactions.began_ns.is_some()
+        {
+            self.end_transaction(false, now_ns);
+        }
+        let Some(transactions) = &self.transactions else {
+            return u64::MAX;
+        };
+        let Some(ending) = transactions.ending else {
+            return u64::MAX;
+        };
+        let active = transactions.active;
+        let aborts = !ending.is_commit || transactions.failure.is_some();
+        if aborts && !ending.is_asked {
+            self.give_up_queued(active, now_ns);
+        }
+        let is_of_active = |batch: &Waiting<T>| batch.transaction == active;
+        let is_open = self
+            .partitions
+            .iter()
+            .any(|state| state.queue.iter().any(is_of_active) || state.in_flight.iter().any(is_of_active));
+        let Some(transactions) = &mut self.transactions else {
+            return u64::MAX;
+        };
+        if is_open || transactions.is_adding || ending.is_asked {
+            return u64::MAX;
+        }
+        if transactions.touched.is_empty() {
+            // The brokers know nothing of it.
+            self.transaction_is_over(!aborts, now_ns);
+            return 0;
+        }
+        if now_ns < ending.ask_at_ns {
+            return ending.ask_at_ns;
+        }
+        let ProducerId::Is { id, epoch } = self.producer_id else {
+            return now_ns + 10_000_000;
+        };
+        let (transactional_id, is_second) = (transactions.id.clone(), transactions.is_second);
+        let Some(node) = self.coordinator(now_ns) else {
+            return now_ns + 10_000_000;
+        };
+        let request = EndTxnRequest {
+            transactional_id,
+            producer_id: id,
+            producer_epoch: epoch,
+            committed: !aborts,
+        };
+        let versions = if is_second {
+            END_RAISES..=END_RAISES
+        } else {
+            *EndTxnRequest::VERSIONS.start()..=END_RAISES - 1
+        };
+        let (asked, timeout_ns) = (Asked::EndTransaction, self.settings.request_timeout_ns);
+        match self
+            .cluster
+            .send_within(node, versions, &request, asked, now_ns, timeout_ns)
+        {
+            Ok(()) => {
+                if let Some(ending) = self.transactions.as_mut().and_then(|it| it.ending.as_mut()) {
+                    ending.is_asked = true;
+                    ending.is_commit = !aborts;
+                }
+            }
+            Err(error) => self.fatal = Some(format!("transactions are not possible: {error}")),
+        }
+        u64::MAX
+    }
+
+    /// What an aborted transaction has not sent yet is not sent at all.
+    fn give_up_queued(&mut self, transaction: u64, now_ns: u64) {
+        for partition in 0..self.partitions.len() {
+            let state = &mut self.partitions[partition];
+            let (given_up, kept): (VecDeque<_>, VecDeque<_>) = state
+                .queue
+                .drain(..)
+                .partition(|batch| batch.transaction == transaction);
+            state.queue = kept;
+            for batch in given_up {
+                let message = "not sent, because its transaction is aborted".to_owned();
+                let kind = FailureKind::TransactionAborted;
+                let outcome = if batch.unanswered {
+                    Outcome::Unknown { kind, message }
+                } else {
+                    Outcome::Refused { kind, message }
+                };
+                self.finish(partition, batch, now_ns, outcome);
+            }
+        }
+    }
+
+    fn transaction_is_over(&mut self, is_commit: bool, now_ns: u64) {
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        let outcome = match transactions.failure.take() {
+            Some((kind, message)) => TransactionOutcome::Failed { kind, message },
+            None if is_commit => TransactionOutcome::Committed,
+            None => TransactionOutcome::Aborted,
+        };
+        transactions.is_over(outcome, now_ns);
+        self.next_look_ns = 0;
+    }
+
+    fn on_transaction_ended(&mut self, version: i16, body: &[u8], now_ns: u64) {
+        let response = match EndTxnResponse::decode(version, &mut Reader::new(body)) {
+            Ok(response) => response,
+            Err(error) => {
+                self.fatal = Some(format!("the answer to EndTxn cannot be read: {error}"));
+                return;
+            }
+        };
+        let retry_backoff_ns = self.settings.retry_backoff_ns;
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        let Some(ending) = &mut transactions.ending else {
+            return;
+        };
+        ending.is_asked = false;
+        let is_commit = ending.is_commit;
+        match response.error_code {
+            ErrorCode::NONE => {
+                if version >= END_RAISES {
+                    let (id, epoch) = (response.producer_id, response.producer_epoch);
+                    self.producer_id = ProducerId::Is { id, epoch };
+                    self.last_producer = Some((id, epoch));
+                    for state in &mut self.partitions {
+                        state.next_sequence = 0;
+                    }
+                } else if !is_commit {
+                    // Batches that failed have left gaps in the numbering: it begins anew in a new epoch.
+                    self.producer_id = ProducerId::Wanted;
+                }
+                self.transaction_is_over(is_commit, now_ns);
+            }
+            ErrorCode::TRANSACTION_ABORTABLE if is_commit => {
+                let error = response.error_code;
+                let active = transactions.active;
+                transactions.fail(active, &FailureKind::Broker(error), error.describe());
+            }
+            error if error.is_retriable() => {
+                ending.ask_at_ns = now_ns + retry_backoff_ns;
+                if error.refreshes_coordinator() {
+                    self.coordinator_is_lost(now_ns);
+                }
+            }
+            error => self.refuse_transactions(ApiKey::END_TXN, error),
         }
     }
 
@@ -1037,6 +1537,11 @@ impl<T: BatchTag> Producer<T> {
                 );
             }
             ErrorCode::MESSAGE_TOO_LARGE if batch.sealed.count() > 1 => self.split(partition, batch, at_ns),
+            ErrorCode::PRODUCER_FENCED if self.transactions.is_some() => {
+                self.refuse_transactions(ApiKey::PRODUCE, error);
+                let message = message.unwrap_or_else(|| error.describe().to_owned());
+                self.fail(partition, batch, FailureKind::Broker(error), message, at_ns);
+            }
             ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER if batch.sequence.is_some() => {
                 let behind_another = self.partitions[partition]
                     .queue
@@ -1049,6 +1554,9 @@ impl<T: BatchTag> Producer<T> {
                 if behind_another {
                     // The one before it failed: this one only has to wait for it.
                     self.requeue(partition, batch);
+                } else if self.transactions.is_some() {
+                    let message = message.unwrap_or_else(|| error.describe().to_owned());
+                    self.fail(partition, batch, FailureKind::Broker(error), message, at_ns);
                 } else {
                     self.want_new_epoch(partition, batch, error, at_ns);
                 }
@@ -1056,7 +1564,7 @@ impl<T: BatchTag> Producer<T> {
             ErrorCode::UNKNOWN_PRODUCER_ID
             | ErrorCode::INVALID_PRODUCER_EPOCH
             | ErrorCode::INVALID_PRODUCER_ID_MAPPING
-                if batch.sequence.is_some() =>
+                if batch.sequence.is_some() && self.transactions.is_none() =>
             {
                 self.want_new_epoch(partition, batch, error, at_ns);
             }
@@ -1099,7 +1607,11 @@ impl<T: BatchTag> Producer<T> {
         if batch.attempts > self.settings.retries || self.is_expired(&batch, at_ns) {
             return self.fail(partition, batch, kind, message, at_ns);
         }
-        if let FailureKind::Broker(_) = kind {
+        // That the coordinator still writes markers is no fault; it costs time, which is measured.
+        let is_between_transactions = kind == FailureKind::Broker(ErrorCode::CONCURRENT_TRANSACTIONS);
+        if let FailureKind::Broker(_) = kind
+            && !is_between_transactions
+        {
             self.note(
                 at_ns,
                 batch.broker,
@@ -1113,6 +1625,11 @@ impl<T: BatchTag> Producer<T> {
         let doublings = batch.attempts.saturating_sub(1).min(20);
         let backoff_ns =
             (self.settings.retry_backoff_ns << doublings).min(self.settings.retry_backoff_max_ns);
+        let backoff_ns = if is_between_transactions {
+            backoff_ns.min(CONCURRENT_BACKOFF_NS)
+        } else {
+            backoff_ns
+        };
         self.partitions[partition].retry_at_ns = at_ns.saturating_add(backoff_ns);
         self.requeue(partition, batch);
     }
@@ -1149,12 +1666,10 @@ impl<T: BatchTag> Producer<T> {
     }
 
     fn fail(&mut self, partition: usize, batch: Waiting<T>, kind: FailureKind, message: String, at_ns: u64) {
-        let outcome = if batch.unanswered {
-            Outcome::Unknown { kind, message }
-        } else {
-            Outcome::Refused { kind, message }
-        };
-        if let (Some(_), ProducerId::Is { .. }) = (batch.sequence, self.producer_id) {
+        if let Some(transactions) = &mut self.transactions {
+            // Its transaction is aborted, and with the next one the numbering begins anew.
+            transactions.fail(batch.transaction, &kind, &message);
+        } else if let (Some(_), ProducerId::Is { .. }) = (batch.sequence, self.producer_id) {
             if batch.unanswered {
                 // Whether the broker counts it is not known, so no number after it is certain.
                 self.producer_id = ProducerId::Wanted;
@@ -1162,6 +1677,11 @@ impl<T: BatchTag> Producer<T> {
                 self.close_gap(partition, batch.id, batch.sealed.count());
             }
         }
+        let outcome = if batch.unanswered {
+            Outcome::Unknown { kind, message }
+        } else {
+            Outcome::Refused { kind, message }
+        };
         self.finish(partition, batch, at_ns, outcome);
     }
 
@@ -1201,6 +1721,7 @@ impl<T: BatchTag> Producer<T> {
                     created_ns: batch.created_ns,
                     reserved_bytes: reserved_bytes / 2,
                     attempts: batch.attempts,
+                    transaction: batch.transaction,
                     sequence: second_sequence,
                     unanswered: batch.unanswered,
                     written_ns: None,
@@ -1216,6 +1737,7 @@ impl<T: BatchTag> Producer<T> {
                     sequence: batch.sequence,
                     created_ns: batch.created_ns,
                     attempts: batch.attempts,
+                    transaction: batch.transaction,
                     unanswered: batch.unanswered,
                     written_ns: None,
                     broker: batch.broker,
@@ -1314,7 +1836,8 @@ impl<T: BatchTag> Producer<T> {
             return now_ns + 10_000_000;
         }
         let mut brokers: Vec<i32> = Vec::new();
-        for partition in &self.partitions {
+        let mut to_add: Vec<usize> = Vec::new();
+        for (index, partition) in self.partitions.iter().enumerate() {
             let Some(leader) = partition.leader else {
                 if !partition.queue.is_empty() || partition.open.is_some() {
                     self.cluster.want_metadata();
@@ -1328,10 +1851,14 @@ impl<T: BatchTag> Producer<T> {
             look_ns = look_ns.min(delivery_ns);
             match self.ready_at_ns(partition) {
                 Some(at_ns) if at_ns > now_ns => look_ns = look_ns.min(at_ns),
+                Some(_) if !self.is_let_go(index) => to_add.push(index),
                 Some(_) if !brokers.contains(&leader) => brokers.push(leader),
                 Some(_) => {}
                 None => {}
             }
+        }
+        if !to_add.is_empty() {
+            look_ns = look_ns.min(self.add_partitions(to_add, now_ns));
         }
         for broker in brokers {
             let node = Node::Broker(broker);
@@ -1377,6 +1904,14 @@ impl<T: BatchTag> Producer<T> {
         if partition.is_recovering() && !partition.in_flight.is_empty() {
             return None;
         }
+        if let Some(transactions) = &self.transactions {
+            let front = partition.queue.front().map(|batch| batch.transaction);
+            let next = front.or(partition.open.as_ref().map(|open| open.transaction))?;
+            // What belongs to the next transaction waits until this one has ended, and a failed one sends no more.
+            if next != transactions.active || transactions.failure.is_some() {
+                return None;
+            }
+        }
         if !partition.queue.is_empty() {
             return Some(if partition.is_recovering() {
                 partition.retry_at_ns
@@ -1395,11 +1930,12 @@ impl<T: BatchTag> Producer<T> {
     /// within `max.request.size`. False when there is nothing to send.
     fn send_one(&mut self, broker: i32, now_ns: u64) -> bool {
         let partitions = self.partitions.len();
-        let may_go = |partition: &Partition<T>| {
+        let may_go = |(index, partition): (usize, &Partition<T>)| {
             partition.leader == Some(broker)
                 && self.ready_at_ns(partition).is_some_and(|at_ns| at_ns <= now_ns)
+                && self.is_let_go(index)
         };
-        if !self.partitions.iter().any(may_go) {
+        if !self.partitions.iter().enumerate().any(may_go) {
             return false;
         }
         let mut request_bytes = 0;
@@ -1407,7 +1943,7 @@ impl<T: BatchTag> Producer<T> {
         for step in 0..partitions {
             let index = (self.rotate + step) % partitions;
             let partition = &self.partitions[index];
-            if partition.leader != Some(broker) {
+            if partition.leader != Some(broker) || !self.is_let_go(index) {
                 continue;
             }
             let recovering = partition.is_recovering();
@@ -1434,9 +1970,13 @@ impl<T: BatchTag> Producer<T> {
             return false;
         }
         chosen.sort_unstable_by_key(|&(index, _)| index);
+        let versions = match &self.transactions {
+            Some(transactions) if transactions.is_second => PRODUCE_ADDS..=PRODUCE_ADDS,
+            _ => PRODUCE_VERSIONS,
+        };
         let version = match self
             .cluster
-            .version(Node::Broker(broker), ApiKey::PRODUCE, PRODUCE_VERSIONS)
+            .version(Node::Broker(broker), ApiKey::PRODUCE, versions)
         {
             Ok(version) => version,
             Err(error) => {
@@ -1450,6 +1990,11 @@ impl<T: BatchTag> Producer<T> {
             return false;
         }
         let mut bodies = Vec::with_capacity(chosen.len());
+        if let Some(transactions) = &mut self.transactions {
+            transactions
+                .touched
+                .extend(chosen.iter().map(|&(index, _)| index));
+        }
         for &(index, _) in &chosen {
             let state = &mut self.partitions[index];
             let mut batch = state.queue.pop_front().expect("it was chosen");
@@ -1459,7 +2004,8 @@ impl<T: BatchTag> Producer<T> {
                     state.next_sequence = add_to_sequence(sequence, batch.sealed.count().into());
                     sequence
                 });
-                Arc::make_mut(&mut batch.sealed).set_producer(id, epoch, sequence, false);
+                let is_transactional = self.transactions.is_some();
+                Arc::make_mut(&mut batch.sealed).set_producer(id, epoch, sequence, is_transactional);
             }
             batch.attempts += 1;
             batch.broker = Some(broker);
@@ -1510,7 +2056,10 @@ impl<T: BatchTag> Producer<T> {
             correlation_id: correlation,
             client_id: Some(&self.cluster.config().client_id),
             version,
-            transactional_id: None,
+            transactional_id: self
+                .transactions
+                .as_ref()
+                .map(|transactions| transactions.id.as_str()),
             acks: self.settings.acks.wire_value(),
             timeout_ms: i32::try_from(self.settings.request_timeout_ns / 1_000_000).unwrap_or(i32::MAX),
         };

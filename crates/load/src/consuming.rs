@@ -209,7 +209,7 @@ impl Thread<'_> {
                     if let (Some(topic), Some(position)) = (number, position)
                         && let Some(place) = self.shared.partition_place(topic, partition)
                     {
-                        book.starts_at(place, position);
+                        book.is_at(place, position);
                     }
                 }
                 self.shared.ready.fetch_add(1, Ordering::AcqRel);
@@ -448,16 +448,7 @@ struct Reader<'a> {
 
 impl Deliver for Reader<'_> {
     fn batch(&mut self, topic: &str, partition: i32, batch: &Batch<'_>, from_offset: i64, delivered_ns: u64) {
-        let Some(topic) = self
-            .book
-            .topics
-            .iter()
-            .copied()
-            .find(|&number| self.plan.topic_names[number] == topic)
-        else {
-            return;
-        };
-        let Some(place) = self.shared.partition_place(topic, partition) else {
+        let Some(place) = self.place(topic, partition) else {
             return;
         };
         let arrival = Arrival {
@@ -468,5 +459,20 @@ impl Deliver for Reader<'_> {
         };
         let delivered = self.verifier.read(self.shared, self.book, self.interval, arrival);
         self.records += delivered.records;
+    }
+
+    fn reached(&mut self, topic: &str, partition: i32, next_offset: i64) {
+        if let Some(place) = self.place(topic, partition) {
+            self.book.is_at(place, next_offset);
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// The place of a partition when all are counted through, if the group reads it.
+    fn place(&self, topic: &str, partition: i32) -> Option<usize> {
+        let mut numbers = self.book.topics.iter().copied();
+        let topic = numbers.find(|&number| self.plan.topic_names[number] == topic)?;
+        self.shared.partition_place(topic, partition)
     }
 }

@@ -24,6 +24,7 @@ use measure::schedule::{ConstantRate, Schedule};
 use measure::share::Share;
 use measure::stamp::STAMP_BYTES;
 use measure::trend::Trend;
+use model::client_config::TransactionConfig;
 use model::result::{CgroupThrottling, Event, Memory, Metric, PhaseName, Warning};
 use model::units::TargetRate;
 use model::workload::{self, Payload, StampPlacement, Workload};
@@ -131,6 +132,7 @@ pub fn run(
     let key_len =
         (plan.workload.key_distributor != workload::KeyDistributor::NoKey).then(KeyTable::key_bytes);
     prepare::check_record_size(&plan, &headers, key_len)?;
+    prepare::check_transactions(&plan)?;
     let record_bytes =
         BatchBuilder::record_len_bound(key_len, plan.workload.message_size.bytes() as usize, &headers)
             + HEADER_LEN;
@@ -297,8 +299,15 @@ impl Run {
         } else {
             StampPlacement::None
         };
+        let mut config = plan.target.producer.config.clone();
+        if workload.transactional && config.transaction.is_none() {
+            config.transaction = Some(TransactionConfig {
+                id: format!("plimsoll-{:016x}", plan.run_id),
+                timeout: config.transaction_timeout,
+            });
+        }
         let producing = Arc::new(ProducingPlan {
-            config: plan.target.producer.config.clone(),
+            config,
             pool: PayloadPool::new(
                 &workload.payload,
                 workload.message_size.bytes() as usize,
@@ -312,6 +321,8 @@ impl Run {
             stamp,
             partition_weights: workload.partition_weights.clone(),
             seed: workload.seed,
+            transaction_duration_ns: u64::try_from(workload.transaction_duration.as_nanos())
+                .unwrap_or(u64::MAX),
         });
         let books: Vec<Arc<GroupBook>> = groups
             .iter()
@@ -884,7 +895,8 @@ impl Run {
         // What the brokers have, once everything that was sent has ended.
         let within = Duration::from_nanos(shared.drain_limit_ns().max(2 * SECOND_NS));
         let mut ends = self.ask_ends(within);
-        if plan.target.producer.config.acks == model::client_config::Acks::None {
+        let markers = shared.live.markers.load(Ordering::Relaxed);
+        if plan.target.producer.config.acks == model::client_config::Acks::None || markers > 0 {
             ends = self.await_settled(ends, within);
         }
         self.await_consumers(&ends, interrupt, sink);
@@ -970,10 +982,12 @@ impl Run {
         ends
     }
 
-    /// With acks=0 the brokers may still be reading what was written: until all has arrived, or nothing more does.
+    /// With acks=0 the brokers may still be reading what was written, and markers of transactions are written after their
+    /// coordinator has answered: until all has arrived, or nothing more does.
     fn await_settled(&mut self, mut ends: Option<EndOffsets>, within: Duration) -> Option<EndOffsets> {
         let shared = Arc::clone(&self.gathered.shared);
-        let written = shared.live.acknowledged.load(Ordering::Relaxed);
+        let live = &shared.live;
+        let written = live.acknowledged.load(Ordering::Relaxed) + live.markers.load(Ordering::Relaxed);
         let before = self
             .observer
             .as_ref()

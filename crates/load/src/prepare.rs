@@ -114,6 +114,30 @@ pub fn check_record_size(
     Ok(())
 }
 
+/// Holds the transactions that are wanted against what the producer's properties allow.
+pub fn check_transactions(plan: &LoadPlan) -> Result<(), LoadError> {
+    let config = &plan.target.producer.config;
+    let makes_some = plan.workload.transactional || config.transaction.is_some();
+    if !plan.workload.produces() || !makes_some {
+        return Ok(());
+    }
+    if !config.idempotence {
+        return Err(LoadError::Unfit(
+            "transactional: true needs an idempotent producer: enable.idempotence=true, acks=all and retries above 0".to_owned(),
+        ));
+    }
+    let (duration, timeout) = (plan.workload.transaction_duration, config.transaction_timeout);
+    if duration >= timeout {
+        return Err(LoadError::Unfit(format!(
+            "transactionDuration = {} is not below transaction.timeout.ms = {}, so that the coordinator would abort each \
+             transaction; shorten the one or raise the other",
+            model::units::format_duration(duration),
+            timeout.as_millis()
+        )));
+    }
+    Ok(())
+}
+
 /// Makes the topics ready, or finds those that exist.
 pub fn prepare(plan: &LoadPlan, admin: &mut Admin, record_bytes: usize) -> Result<Prepared, LoadError> {
     let names = topic_names(plan);

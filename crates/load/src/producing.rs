@@ -9,7 +9,10 @@ use crate::recorder::{Interval, LATE_NS, MOST_PARTITION_HISTOGRAMS};
 use crate::shared::{Live, Message, Problem, Shared, ThreadRole};
 use client::batch::{BatchBuilder, RecordHeaders};
 use client::net::{Frame, Net};
-use client::producer::{BatchTag, CannotAppend, Finished, Incident, Outcome, Producer, ProducerCounts};
+use client::producer::{
+    BatchTag, CannotAppend, EndedTransaction, Finished, Incident, Outcome, Producer, ProducerCounts,
+    TransactionOutcome,
+};
 use measure::offset_index::{AcknowledgedRun, MatchedRun};
 use measure::sequence_set::SequenceSet;
 use measure::share::Share;
@@ -17,7 +20,7 @@ use measure::stamp::{STAMP_BYTES, Stamp};
 use model::client_config::ProducerConfig;
 use model::result::{Event, Metric};
 use model::workload::StampPlacement;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -63,6 +66,8 @@ pub struct ProducingPlan {
     pub partition_weights: Vec<u32>,
     /// The run's seed.
     pub seed: u64,
+    /// How long a transaction gathers records before it is committed.
+    pub transaction_duration_ns: u64,
 }
 
 /// Records that were appended to a batch together.
@@ -150,6 +155,8 @@ struct Unit {
     unsent: Vec<u64>,
     due_ends: Vec<u64>,
     acknowledged: SequenceSet,
+    /// Acknowledged records whose transaction, by its number, has not ended.
+    undecided: VecDeque<(u64, Run)>,
     counts_before: ProducerCounts,
     ready: bool,
 }
@@ -211,8 +218,12 @@ impl Unit {
             .seed
             .wrapping_mul(0x9e37_79b9)
             .wrapping_add(part.index.into());
+        let mut config = plan.config.clone();
+        if let Some(transaction) = config.transaction.as_mut().filter(|_| shared.shares.len() > 1) {
+            transaction.id = format!("{}-{}", transaction.id, part.index);
+        }
         let producer =
-            Producer::new(&part.topic_name, &plan.config, owner, seed).map_err(std::io::Error::other)?;
+            Producer::new(&part.topic_name, &config, owner, seed).map_err(std::io::Error::other)?;
         let weighted = (!plan.partition_weights.is_empty()).then(|| WeightedPartitions {
             weights: plan.partition_weights.clone(),
             sent: vec![0; plan.partition_weights.len()],
@@ -229,6 +240,7 @@ impl Unit {
             unsent: vec![0; shared.phases.len()],
             due_ends: part.phases.iter().map(|range| range.end).collect(),
             acknowledged: SequenceSet::new(),
+            undecided: VecDeque::new(),
             counts_before: ProducerCounts::default(),
             ready: false,
             part,
@@ -396,7 +408,7 @@ impl Thread<'_> {
                     break;
                 }
                 let wake_ns = self.append_due(index, start_ns, now_ns);
-                soonest_ns = soonest_ns.min(wake_ns);
+                soonest_ns = soonest_ns.min(wake_ns).min(self.commit_if_due(index, now_ns));
             }
             self.flush_if_due(start_ns, now_ns);
             if all_done {
@@ -516,6 +528,21 @@ impl Thread<'_> {
                 }
             }
         }
+    }
+
+    /// Commits the open transaction when it has gathered for long enough; says when to look again.
+    fn commit_if_due(&mut self, index: usize, now_ns: u64) -> u64 {
+        let producer = &mut self.units[index].producer;
+        let Some(since_ns) = producer.transaction_since_ns() else {
+            return u64::MAX;
+        };
+        let due_ns = since_ns.saturating_add(self.plan.transaction_duration_ns);
+        if now_ns < due_ns {
+            return due_ns;
+        }
+        // While the one before is still being ended, this one goes on.
+        producer.end_transaction(true, now_ns);
+        u64::MAX
     }
 
     fn end_wait(&mut self, index: usize, now_ns: u64) {
@@ -667,6 +694,9 @@ impl Thread<'_> {
             while let Some(finished) = self.units[index].producer.next_finished() {
                 self.record(index, finished, start_ns, now_ns);
             }
+            while let Some(ended) = self.units[index].producer.next_transaction() {
+                self.record_transaction(index, &ended, start_ns);
+            }
             while let Some(incident) = self.units[index].producer.next_incident() {
                 self.note(index, &incident, start_ns);
             }
@@ -726,6 +756,7 @@ impl Thread<'_> {
             Outcome::Acknowledged { base_offset } => base_offset,
             _ => None,
         };
+        let is_transactional = self.plan.config.transaction.is_some();
         for &run in &finished.tag.0 {
             unit.by_phase(shared, run, |phase, run| {
                 let records = u64::from(run.count);
@@ -762,8 +793,12 @@ impl Thread<'_> {
                     }
                 }
             });
-            if matches!(finished.outcome, Outcome::Acknowledged { .. }) && shared.verifies {
-                unit.acknowledged.insert_run(run.first, run.count.into());
+            if matches!(finished.outcome, Outcome::Acknowledged { .. }) {
+                if is_transactional {
+                    unit.undecided.push_back((finished.transaction, run));
+                } else if shared.verifies {
+                    unit.acknowledged.insert_run(run.first, run.count.into());
+                }
             }
             if let (Some(offset), Some(indices)) = (&mut position, &shared.offset_indices) {
                 let acknowledged = AcknowledgedRun {
@@ -796,6 +831,56 @@ impl Thread<'_> {
                 interval.count_error(kind.to_string(), count, at_ns, finished.broker, message);
             }
             Outcome::Unfinished { .. } => {}
+        }
+    }
+
+    /// What was acknowledged in a transaction counts for readers when that is committed.
+    fn record_transaction(&mut self, index: usize, ended: &EndedTransaction, start_ns: u64) {
+        let shared = self.shared;
+        let phase = shared.phase_at(ended.ended_ns);
+        let interval = &mut *self.interval;
+        let took_ns = ended.ended_ns.saturating_sub(ended.asked_ns);
+        let sheet = &mut interval.phases[phase];
+        match &ended.outcome {
+            TransactionOutcome::Committed => {
+                sheet.transactions.committed += 1;
+                sheet.histogram(Metric::Commit).record_n(took_ns, 1);
+            }
+            TransactionOutcome::Aborted | TransactionOutcome::Failed { .. } => {
+                sheet.transactions.aborted += 1;
+                sheet.histogram(Metric::Abort).record_n(took_ns, 1);
+            }
+            TransactionOutcome::Undecided => sheet.transactions.undecided += 1,
+        }
+        if ended.outcome != TransactionOutcome::Undecided {
+            let markers = ended.partitions.len() as u64;
+            sheet.transactions.markers += markers;
+            shared.live.markers.fetch_add(markers, Ordering::Relaxed);
+        }
+        let unit = &mut self.units[index];
+        let mut lost_records = 0;
+        while let Some((_, run)) = unit.undecided.pop_front_if(|(number, _)| *number <= ended.number) {
+            if ended.outcome == TransactionOutcome::Committed {
+                if shared.verifies {
+                    unit.acknowledged.insert_run(run.first, run.count.into());
+                }
+                continue;
+            }
+            lost_records += u64::from(run.count);
+            unit.by_phase(shared, run, |phase, run| {
+                let sheet = &mut interval.phases[phase].transactions;
+                if ended.outcome == TransactionOutcome::Undecided {
+                    sheet.undecided_records += u64::from(run.count);
+                } else {
+                    sheet.aborted_records += u64::from(run.count);
+                }
+            });
+        }
+        if let TransactionOutcome::Failed { kind, message } = &ended.outcome {
+            shared.live.failed.fetch_add(lost_records, Ordering::Relaxed);
+            let at_ns = ended.ended_ns.saturating_sub(start_ns);
+            let kind = format!("transaction aborted after {kind}");
+            interval.count_error(kind, lost_records, at_ns, None, message);
         }
     }
 
@@ -886,7 +971,15 @@ impl Thread<'_> {
             unit.producer.flush();
         }
         loop {
-            let idle = self.units.iter().all(|unit| unit.producer.is_idle());
+            for unit in &mut self.units {
+                unit.producer.end_transaction(true, now_ns);
+            }
+            let is_idle =
+                |unit: &Unit| unit.producer.is_idle() && unit.producer.transaction_since_ns().is_none();
+            let idle = self
+                .units
+                .iter()
+                .all(|unit| is_idle(unit) || unit.producer.fatal().is_some());
             let limit_ns = self.shared.drain_limit_ns();
             if idle || now_ns >= began_ns.saturating_add(limit_ns) {
                 break;

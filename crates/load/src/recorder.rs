@@ -14,12 +14,14 @@ pub const LATE_NS: u64 = 10_000_000;
 pub const MOST_PARTITION_HISTOGRAMS: usize = 96;
 
 /// The metrics in the order in which a [`PhaseSheet`] holds them.
-pub const METRICS: [Metric; 5] = [
+pub const METRICS: [Metric; 7] = [
     Metric::Response,
     Metric::Queue,
     Metric::Service,
     Metric::EndToEnd,
     Metric::ScheduleLag,
+    Metric::Commit,
+    Metric::Abort,
 ];
 
 /// The name of a metric in the interval log's tags.
@@ -30,6 +32,8 @@ pub fn metric_name(metric: Metric) -> &'static str {
         Metric::Service => "service",
         Metric::EndToEnd => "end-to-end",
         Metric::ScheduleLag => "schedule-lag",
+        Metric::Commit => "commit",
+        Metric::Abort => "abort",
     }
 }
 
@@ -74,11 +78,28 @@ pub struct ErrorSheet {
     pub message: String,
 }
 
+/// Transactions that ended within a phase, and records by the phase in which they were due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionSheet {
+    /// Committed.
+    pub committed: u64,
+    /// Aborted.
+    pub aborted: u64,
+    /// Given up at the end without the coordinator's answer.
+    pub undecided: u64,
+    /// Acknowledged records that were then aborted.
+    pub aborted_records: u64,
+    /// Acknowledged records of undecided transactions.
+    pub undecided_records: u64,
+    /// Markers written.
+    pub markers: u64,
+}
+
 /// Everything that is counted for one phase.
 #[derive(Debug, Default)]
 pub struct PhaseSheet {
     /// One a metric, in the order of [`METRICS`]; made when first needed.
-    pub latency: [Option<Box<LatencyHistogram>>; 5],
+    pub latency: [Option<Box<LatencyHistogram>>; 7],
     /// Records handed to the producer.
     pub sent: u64,
     /// Records acknowledged.
@@ -109,6 +130,8 @@ pub struct PhaseSheet {
     pub buffer_full_ns: u64,
     /// Records sent later than [`LATE_NS`] after they were due.
     pub late: u64,
+    /// Transactions.
+    pub transactions: TransactionSheet,
     /// By topic number and partition.
     pub partitions: BTreeMap<(usize, i32), PartitionSheet>,
     /// By broker.
@@ -145,6 +168,13 @@ impl PhaseSheet {
         self.throttle_ns += other.throttle_ns;
         self.buffer_full_ns += other.buffer_full_ns;
         self.late += other.late;
+        let (mine, theirs) = (&mut self.transactions, &other.transactions);
+        mine.committed += theirs.committed;
+        mine.aborted += theirs.aborted;
+        mine.undecided += theirs.undecided;
+        mine.aborted_records += theirs.aborted_records;
+        mine.undecided_records += theirs.undecided_records;
+        mine.markers += theirs.markers;
         for (&partition, theirs) in &other.partitions {
             let mine = self.partitions.entry(partition).or_default();
             mine.acknowledged += theirs.acknowledged;

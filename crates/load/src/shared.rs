@@ -32,6 +32,8 @@ pub struct LiveCounters {
     pub sent: AtomicU64,
     /// Records acknowledged, or written with acks=0.
     pub acknowledged: AtomicU64,
+    /// Markers that coordinators write for transactions that have ended.
+    pub markers: AtomicU64,
     /// Records refused or unknown.
     pub failed: AtomicU64,
     /// Records delivered, over all groups.

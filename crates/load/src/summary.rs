@@ -3,7 +3,7 @@
 use crate::coordinate::Gathered;
 use crate::host;
 use crate::plan::LoadPlan;
-use crate::recorder::{LATE_NS, METRICS, PhaseSheet};
+use crate::recorder::{LATE_NS, METRICS, PhaseSheet, TransactionSheet};
 use crate::shared::Shared;
 use crate::verify::GroupBook;
 use client::clock::RunClock;
@@ -13,7 +13,7 @@ use model::client_config::Acks;
 use model::result::{
     Batching, Broker, ClockDomain, Clocks, Consumed, ErrorGroup, Files, Generator, Group, LateSends,
     LatencySummary, Memory, Metric, Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew,
-    State, Status, ThreadRole as RoleUse, Tool, Topic, Totals, Verification, Warning,
+    State, Status, ThreadRole as RoleUse, Tool, Topic, Totals, Transactions, Verification, Warning,
 };
 use model::workload::{ConsumerPace, StampPlacement};
 
@@ -293,7 +293,8 @@ fn totals(
         unfinished_count: sheet.unfinished,
         payload_bytes: produced.then_some(sheet.payload_bytes),
         wire_bytes: produced.then_some(sheet.wire_bytes),
-        confirmed_count: confirmed.map(|(count, _)| count),
+        confirmed_count: confirmed.map(|(count, _)| count.saturating_sub(sheet.transactions.markers)),
+        transactions: transactions(&sheet.transactions),
         consumed,
         verification: None,
         acknowledged_per_second: rate(delivered as f64).filter(|_| produced),
@@ -301,8 +302,21 @@ fn totals(
         // Over the time between the samples themselves, which a slow answer sets apart from the phase's own.
         confirmed_per_second: confirmed
             .filter(|&(_, seconds)| seconds > 0.0)
-            .map(|(count, seconds)| count as f64 / seconds),
+            .map(|(count, seconds)| count.saturating_sub(sheet.transactions.markers) as f64 / seconds),
     }
+}
+
+/// `None` where no transaction ended.
+fn transactions(sheet: &TransactionSheet) -> Option<Transactions> {
+    let found = |count: u64| (count > 0).then_some(count);
+    (sheet.committed + sheet.aborted + sheet.undecided > 0).then(|| Transactions {
+        committed_count: sheet.committed,
+        aborted_count: sheet.aborted,
+        undecided_count: found(sheet.undecided),
+        aborted_records_count: sheet.aborted_records,
+        undecided_records_count: found(sheet.undecided_records),
+        markers_count: sheet.markers,
+    })
 }
 
 fn latencies(sheet: &PhaseSheet) -> Vec<LatencySummary> {
@@ -624,7 +638,14 @@ fn figures(
         due_count: if scheduled { sum(|end| &end.due) } else { None },
         unsent_count: if scheduled { sum(|end| &end.unsent) } else { None },
         sent_count: produces.then_some(sheet.sent),
-        failed_count: produces.then_some(sheet.refused + sheet.unknown + sheet.unfinished),
+        // Readers of committed records never get what was aborted.
+        failed_count: produces.then_some(
+            sheet.refused
+                + sheet.unknown
+                + sheet.unfinished
+                + sheet.transactions.aborted_records
+                + sheet.transactions.undecided_records,
+        ),
         backlog_slope: if paced || !plan.workload.consumes() {
             None
         } else {

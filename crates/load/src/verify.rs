@@ -100,8 +100,9 @@ impl GroupBook {
         self.next_offsets[place].load(Ordering::Acquire)
     }
 
-    /// The group starts reading that partition there, so what is below is not awaited.
-    pub fn starts_at(&self, place: usize, offset: i64) {
+    /// The group is at that offset of the partition, so what is below is not awaited: it starts to read there, or has passed
+    /// by what is not delivered.
+    pub fn is_at(&self, place: usize, offset: i64) {
         self.next_offsets[place].fetch_max(offset, Ordering::AcqRel);
     }
 

@@ -50,6 +50,45 @@ fn run(plan: LoadPlan) -> Result<Ended, LoadError> {
     load::run(plan, RunClock::start(), &Interrupt::new(), &mut sink)
 }
 
+#[test]
+fn transactions_are_committed_and_nothing_of_them_is_lost() {
+    let brokers = brokers();
+    let keys = [
+        "topics=1",
+        "partitionsPerTopic=3",
+        "producersPerTopic=2",
+        "producerRate=5000",
+        "warmupDuration=0s",
+        "testDuration=2s",
+        "transactional=true",
+        "transactionDuration=100ms",
+    ];
+    let properties = ["isolation.level=read_committed"];
+    let ended = run(plan(&brokers.bootstrap(), &keys, &properties)).expect("it runs");
+    check_whole(&ended.result, Some(10_000), 1);
+    let transactions = ended.result.whole_run.transactions.expect("some were made");
+    // Two producers, each with one every 100 ms: those of the last moments are shorter.
+    assert!(
+        (30..=44).contains(&transactions.committed_count),
+        "{transactions:?}"
+    );
+    assert_eq!(
+        (
+            transactions.aborted_count,
+            transactions.aborted_records_count,
+            transactions.undecided_count
+        ),
+        (0, 0, None)
+    );
+    assert!(transactions.markers_count >= transactions.committed_count);
+    let measured = ended.result.measured().expect("a measured phase");
+    let commit = measured.latency(Metric::Commit).expect("commits are timed");
+    assert!(commit.count > 0 && measured.latency(Metric::Abort).is_none());
+    // Records are read when their transaction is committed: on average half its length later.
+    let end_to_end = measured.latency(Metric::EndToEnd).expect("read back");
+    assert!(end_to_end.p50_ns > 30_000_000, "{end_to_end:?}");
+}
+
 fn check_whole(result: &RunResult, due: Option<u64>, subscriptions: u64) {
     let totals = &result.whole_run;
     assert_eq!(result.status.state, State::Complete, "{:?}", result.status);
@@ -394,6 +433,10 @@ fn what_a_slow_consumer_had_no_time_for_is_not_read_rather_than_lost() {
 
 /// Three brokers that follow a script, and a light load on one partition of acks 1 without linger.
 fn scripted(rules: &str) -> RunResult {
+    scripted_with(rules, &[], &[])
+}
+
+fn scripted_with(rules: &str, more_keys: &[&str], more_properties: &[&str]) -> RunResult {
     let (apis, errors) = broker::known_names();
     let script =
         model::broker_script::BrokerScript::parse("s.yaml", &format!("rules:\n{rules}"), &apis, &errors);
@@ -410,15 +453,13 @@ fn scripted(rules: &str) -> RunResult {
         "warmupDuration=0s",
         "testDuration=4s",
     ];
-    let mut plan = plan(
-        &brokers.bootstrap(),
-        &keys,
-        &["linger.ms=0", "retry.backoff.ms=5"],
-    );
+    let keys = [&keys[..], more_keys].concat();
+    let properties = [&["linger.ms=0", "retry.backoff.ms=5"][..], more_properties].concat();
+    let mut plan = plan(&brokers.bootstrap(), &keys, &properties);
     let mut draft = TargetDraft::new();
     draft.set_bootstrap_servers(&brokers.bootstrap(), "--bootstrap-server");
     draft.set_replication_factor("1", "--replication-factor");
-    for property in ["linger.ms=0", "retry.backoff.ms=5"] {
+    for property in properties {
         draft.set_property(property, "-X");
     }
     plan.target = draft.resolve().expect("the target is sound").0;
@@ -456,5 +497,36 @@ fn errors_that_are_made_good_by_retries_lose_and_double_nothing() {
     assert!(
         kinds.contains(&"NOT_ENOUGH_REPLICAS") && kinds.contains(&"REQUEST_TIMED_OUT"),
         "{kinds:?}"
+    );
+}
+
+#[test]
+fn a_transaction_with_a_refused_batch_is_aborted_and_its_records_are_told_apart() {
+    let rules = "  - { api: Produce, error: INVALID_RECORD, every_nth: 100 }\n";
+    let properties = ["transactional.id=t", "isolation.level=read_committed"];
+    let result = scripted_with(rules, &["transactionDuration=100ms"], &properties);
+    let totals = &result.whole_run;
+    let transactions = totals.transactions.expect("some were made");
+    assert!(
+        transactions.aborted_count > 0 && transactions.committed_count > transactions.aborted_count,
+        "{transactions:?}"
+    );
+    // Readers got what was committed, and that whole.
+    let acknowledged = totals.acknowledged_count.unwrap();
+    assert!(
+        totals.refused_count > 0 && transactions.aborted_records_count > 0,
+        "{totals:?}"
+    );
+    let committed = acknowledged - transactions.aborted_records_count;
+    assert_eq!(totals.consumed[0].records_count, committed);
+    let found = totals.verification.unwrap();
+    assert!(!found.found_damage(), "{found:?}");
+    // What was aborted stands in the log all the same.
+    assert_eq!(totals.confirmed_count, Some(acknowledged));
+    let abort = result.measured().unwrap().latency(Metric::Abort);
+    assert!(abort.is_some_and(|abort| abort.count == transactions.aborted_count));
+    assert_eq!(
+        result.verdict.as_ref().and_then(|verdict| verdict.sustained),
+        Some(false)
     );
 }

@@ -446,6 +446,9 @@ pub struct Totals {
     /// where offsets could not be sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_count: Option<u64>,
+    /// Transactions; absent where none were made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transactions: Option<Transactions>,
     /// What each group consumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consumed: Vec<Consumed>,
@@ -461,6 +464,26 @@ pub struct Totals {
     /// Records confirmed by the brokers per second of the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirmed_per_second: Option<f64>,
+}
+
+/// Transactions that ended in a phase. Their records are counted by the phase in which they were due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transactions {
+    /// Transactions that were committed.
+    pub committed_count: u64,
+    /// Transactions that were aborted, because a batch of theirs failed.
+    pub aborted_count: u64,
+    /// Transactions whose end the coordinator had not confirmed when the drain timeout ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided_count: Option<u64>,
+    /// Records that a broker acknowledged and that were then aborted, so that readers of committed records never get them.
+    pub aborted_records_count: u64,
+    /// Acknowledged records of undecided transactions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undecided_records_count: Option<u64>,
+    /// Markers that the coordinators wrote for them, one in each partition of each transaction: offsets that hold no record,
+    /// taken off `confirmed_count`.
+    pub markers_count: u64,
 }
 
 /// What one consumer group read.
@@ -529,6 +552,11 @@ pub enum Metric {
     EndToEnd,
     /// From when the record was due to when it was handed to the producer: the generator's own lateness.
     ScheduleLag,
+    /// From when a transaction's commit was asked for to the coordinator's confirmation, the sending of what it still held
+    /// included. One value a transaction.
+    Commit,
+    /// The same for aborts.
+    Abort,
 }
 
 /// The distribution of one latency over a phase, from a histogram with three significant digits.

@@ -339,7 +339,7 @@ fn faults_say_where_what_and_what_is_allowed() {
         (ClientKind::Producer, "compression.type=gzp"),
         (ClientKind::Producer, "compression.gzip.level=0"),
         (ClientKind::Producer, "compression.zstd.level=23"),
-        (ClientKind::Producer, "transactional.id=t1"),
+        (ClientKind::Producer, "transactional.id=t1\nacks=1"),
         (ClientKind::Producer, "security.protocol=SASL_SSL"),
         (ClientKind::Producer, "security.protocol=TLS"),
         (ClientKind::Consumer, "group.protocol=consumer"),
@@ -378,7 +378,7 @@ fn a_file_that_is_malformed_is_told_line_by_line() {
 
 #[test]
 fn every_honoured_property_of_each_client_is_resolved() {
-    let all_given = "client.rack=r\ngroup.id=g\ngroup.instance.id=i\n";
+    let all_given = "client.rack=r\ngroup.id=g\ngroup.instance.id=i\ntransactional.id=t\n";
     let (producer, consumer) = (producer(all_given), consumer(all_given));
     let admin = given(all_given).admin().expect("sound");
     // Those of TLS and SASL are read where the protocol asks for them.

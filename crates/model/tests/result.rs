@@ -40,6 +40,14 @@ fn totals(seconds: u64, failures: u64, group: &str) -> Totals {
         payload_bytes: Some(acknowledged * 512),
         wire_bytes: Some(acknowledged * 330),
         confirmed_count: Some(acknowledged),
+        transactions: Some(Transactions {
+            committed_count: 3 * seconds / 10,
+            aborted_count: 1,
+            undecided_count: Some(0),
+            aborted_records_count: 0,
+            undecided_records_count: Some(0),
+            markers_count: 12 * (3 * seconds / 10 + 1),
+        }),
         consumed: vec![Consumed {
             group: group.to_owned(),
             records_count: acknowledged,
@@ -212,6 +220,8 @@ fn full() -> RunResult {
                     latency(Metric::Service, 299_880, 2_400_000),
                     latency(Metric::EndToEnd, 299_880, 9 * MS),
                     latency(Metric::ScheduleLag, 300_000, 41_000),
+                    latency(Metric::Commit, 9, 3_000_000),
+                    latency(Metric::Abort, 1, 3_000_000),
                 ],
                 batching: Some(Batching {
                     batches_count: 37_200,

@@ -109,6 +109,8 @@ pub fn summary(result: &RunResult) -> String {
     );
     let batching = phase.and_then(|phase| phase.batching);
     let generator = result.generator.as_ref();
+    let transactions = totals.and_then(|totals| totals.transactions);
+    let commit = phase.and_then(|phase| phase.latency(Metric::Commit));
     columns.extend([
         (
             "average_batch_bytes",
@@ -143,6 +145,21 @@ pub fn summary(result: &RunResult) -> String {
                 .map(|verdict| word(&verdict.limited_by))
                 .unwrap_or_default(),
         ),
+        (
+            "transactions_committed_count",
+            optional(transactions.map(|found| found.committed_count)),
+        ),
+        (
+            "transactions_aborted_count",
+            optional(transactions.map(|found| found.aborted_count)),
+        ),
+        (
+            "aborted_records_count",
+            optional(transactions.map(|found| found.aborted_records_count)),
+        ),
+        ("commit_p50_ns", optional(commit.map(|summary| summary.p50_ns))),
+        ("commit_p99_ns", optional(commit.map(|summary| summary.p99_ns))),
+        ("commit_max_ns", optional(commit.map(|summary| summary.max_ns))),
     ]);
     let (names, values): (Vec<&str>, Vec<String>) = columns.into_iter().unzip();
     row(names.iter().map(|name| (*name).to_owned())) + &row(values)

@@ -8,7 +8,9 @@ use model::client_config::{ClientProperties, ConsumerConfig, ProducerConfig};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use wire::codec::{Message, Request};
 use wire::header;
-use wire::messages::api_versions::{ApiVersion, ApiVersionsRequest, ApiVersionsResponse};
+use wire::messages::api_versions::{
+    ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey,
+};
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
@@ -118,6 +120,8 @@ pub struct Network {
     pub metadata_asked: usize,
     /// Questions for the coordinator that were answered.
     pub coordinator_asked: usize,
+    /// Features that the cluster has agreed on.
+    pub features: BTreeMap<String, i16>,
     conns: HashMap<ConnId, i32>,
     pending: VecDeque<(ConnId, NetEvent)>,
     asked: VecDeque<Asked>,
@@ -134,6 +138,7 @@ impl Network {
             newest: BTreeMap::new(),
             metadata_asked: 0,
             coordinator_asked: 0,
+            features: BTreeMap::new(),
             conns: HashMap::new(),
             pending: VecDeque::new(),
             asked: VecDeque::new(),
@@ -305,7 +310,13 @@ impl Network {
                 max_version: self.newest.get(&api_key).copied().unwrap_or(30),
             })
             .collect();
+        let features = self.features.iter().map(|(name, level)| FinalizedFeatureKey {
+            name: name.clone(),
+            max_version_level: *level,
+            min_version_level: *level,
+        });
         ApiVersionsResponse {
+            finalized_features: features.collect(),
             api_keys,
             ..Default::default()
         }

@@ -1,5 +1,7 @@
 //! Batches, requests and retries, request by request.
 
+mod transactions;
+
 use crate::network::{Asked, MS, Network, Subject, producer_config};
 use client::batch::{Batch, BatchBuilder, RecordHeaders};
 use client::producer::{BatchTag, CannotAppend, FailureKind, Finished, Outcome, Producer};

@@ -105,7 +105,6 @@ const NO_KERBEROS: Honoured = No("GSSAPI is not served");
 const NO_VALIDATION: Honoured = No("tokens are validated by the broker");
 const NO_ASSERTIONS: Honoured = No("the grant of JWT assertions is not served; client credentials are");
 const NO_REFRESH: Honoured = No("tokens are fetched anew when four fifths of their lifetime have passed");
-const NO_TRANSACTIONS: Honoured = No("no transactions are made");
 const NO_SHARE_GROUPS: Honoured = No("share groups are not joined");
 
 const fn row(
@@ -185,9 +184,9 @@ const CATALOGUE: &[PropertySpec] = &[
     row(P, "partitioner.ignore.keys", Flag, "false", Yes),
     row(P, "partitioner.rack.aware", Flag, "false", Only { value: "false", why: "partitions are picked without regard to racks" }),
     bare(P, "partitioner.class", Class, No("the built-in partitioner, or the workload's partitionWeights, pick the partition")),
-    bare(P, "transactional.id", Text, No("transactions are refused")),
-    row(P, "transaction.timeout.ms", MILLISECONDS_I32, "60000", NO_TRANSACTIONS),
-    row(P, "transaction.two.phase.commit.enable", Flag, "false", NO_TRANSACTIONS),
+    bare(P, "transactional.id", Text, Yes),
+    row(P, "transaction.timeout.ms", Whole { min: 1, max: i32::MAX as i64 }, "60000", Yes),
+    row(P, "transaction.two.phase.commit.enable", Flag, "false", Only { value: "false", why: "nobody but the producer decides when a transaction ends" }),
     row(P, "metadata.max.idle.ms", MILLISECONDS, "300000", No("metadata of the workload's topics is kept throughout")),
     bare(P, "key.serializer", Class, NO_SERIALIZERS),
     bare(P, "value.serializer", Class, NO_SERIALIZERS),

@@ -198,6 +198,15 @@ pub struct PartitionerConfig {
     pub ignore_keys: bool,
 }
 
+/// The settings of a producer that writes in transactions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TransactionConfig {
+    /// `transactional.id`; where there are several producers, what the ids of all of them begin with.
+    pub id: String,
+    /// `transaction.timeout.ms`: after which the coordinator aborts a transaction that has not ended.
+    pub timeout: Duration,
+}
+
 /// The settings of a producer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProducerConfig {
@@ -227,6 +236,10 @@ pub struct ProducerConfig {
     pub compression: Compression,
     /// How partitions are picked.
     pub partitioner: PartitionerConfig,
+    /// With a `transactional.id`: its transactions.
+    pub transaction: Option<TransactionConfig>,
+    /// `transaction.timeout.ms`, for transactions that are asked for otherwise.
+    pub transaction_timeout: Duration,
 }
 
 /// `auto.offset.reset`: where a partition without a committed offset is read from.

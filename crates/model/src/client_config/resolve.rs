@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::catalogue::{self, Honoured, ValueKind};
 use super::{
     Acks, AdminConfig, ClientKind, Compression, ConnectionConfig, ConsumerConfig, HostPort, IsolationLevel,
-    OffsetReset, PartitionerConfig, ProducerConfig, Secret,
+    OffsetReset, PartitionerConfig, ProducerConfig, Secret, TransactionConfig,
 };
 use crate::fault::{Fault, FaultKind, Faults, Notice};
 use crate::properties;
@@ -231,16 +231,6 @@ impl<'a> Reading<'a> {
             }
             Honoured::No(_) | Honoured::Only { .. } => {}
         }
-        if name == "transactional.id" {
-            let problem = "transactional producers are not served; leave it out";
-            self.faults.push(Fault::of_value(
-                FaultKind::Unsupported,
-                &given.source,
-                name,
-                &given.value,
-                problem,
-            ));
-        }
     }
 
     fn unknown(&mut self, name: &str, given: &Given) {
@@ -355,9 +345,13 @@ impl<'a> Reading<'a> {
                 format!("below batch.size = {batch_size_bytes}, so that no batch could be made; raise it");
             self.fault(FaultKind::Conflict, "buffer.memory", &problem);
         }
+        let transaction_timeout = self.milliseconds("transaction.timeout.ms");
+        let transaction = self.transaction(idempotence, transaction_timeout);
         ProducerConfig {
             acks,
             idempotence,
+            transaction,
+            transaction_timeout,
             batch_size_bytes,
             linger,
             buffer_memory_bytes,
@@ -375,6 +369,23 @@ impl<'a> Reading<'a> {
             },
             connection,
         }
+    }
+
+    /// Transactions need idempotence (KIP-98).
+    fn transaction(&mut self, idempotence: bool, timeout: Duration) -> Option<TransactionConfig> {
+        const NAME: &str = "transactional.id";
+        if !self.given.contains_key(NAME) {
+            return None;
+        }
+        let id = self.text(NAME);
+        if id.is_empty() {
+            self.fault(FaultKind::WrongType, NAME, "empty; give an id or leave it out");
+        }
+        if !idempotence {
+            let problem = "transactions need enable.idempotence=true, acks=all and retries";
+            self.fault(FaultKind::Conflict, NAME, problem);
+        }
+        Some(TransactionConfig { id, timeout })
     }
 
     /// Kafka 4's rules: what rules idempotence out switches it off in silence, unless it was asked for; more than five

@@ -188,6 +188,8 @@ const LARGEST_RECORD_BYTES: u64 = 1 << 30;
 const LARGEST_POOL_BYTES: u64 = 4 << 30;
 const LONGEST_PHASE: Duration = Duration::from_secs(366 * 86_400);
 const MOST_RECORDS: u64 = 1_000_000_000_000_000;
+/// Kafka's default of transaction.max.timeout.ms.
+const LONGEST_TRANSACTION: Duration = Duration::from_mins(15);
 /// The stamp's length.
 const STAMP_BYTES: u64 = 24;
 
@@ -211,6 +213,8 @@ impl Reading {
         let headers = self.headers();
         let stamp = self.stamp(message_size, &payload);
         let producer_rate = self.producer_rate(producers_per_topic);
+        let transactional = self.flag("transactional");
+        let transaction_duration = self.transaction_duration();
         let (subscriptions_per_topic, consumers_per_subscription) =
             self.consumers(topics, producers_per_topic);
         let topics_per_consumer = self.whole("topicsPerConsumer", 1, u64::from(topics).max(1)) as u32;
@@ -237,6 +241,8 @@ impl Reading {
             stamp,
             producers_per_topic,
             producer_rate,
+            transactional,
+            transaction_duration,
             subscriptions_per_topic,
             consumers_per_subscription,
             topics_per_consumer,
@@ -245,6 +251,27 @@ impl Reading {
             test,
             seed,
             values,
+        }
+    }
+
+    fn transaction_duration(&mut self) -> Duration {
+        let harmless = Duration::from_secs(3);
+        let Some(given) = self.value_of("transactionDuration") else {
+            return harmless;
+        };
+        match parse_duration(given.text().unwrap_or_default().trim()) {
+            Ok(length) if !length.is_zero() && length <= LONGEST_TRANSACTION => {
+                self.keep(&given, format_duration(length));
+                length
+            }
+            Ok(_) => {
+                self.fault(FaultKind::OutOfRange, &given, "more than 0 and at most 15m");
+                harmless
+            }
+            Err(error) => {
+                self.fault(FaultKind::WrongType, &given, &error.to_string());
+                harmless
+            }
         }
     }
 

@@ -54,7 +54,7 @@ const fn ours(
     }
 }
 
-const KEYS: [KeySpec; 33] = [
+const KEYS: [KeySpec; 35] = [
     omb(
         "name",
         None,
@@ -148,6 +148,18 @@ const KEYS: [KeySpec; 33] = [
         None,
         Some("10000"),
         "records per second over all producers together, or max",
+    ),
+    ours(
+        "transactional",
+        Some("false"),
+        Some("false"),
+        "true: producers write in transactions, as they also do with a transactional.id among their properties",
+    ),
+    ours(
+        "transactionDuration",
+        Some("3s"),
+        Some("3s"),
+        "how long each transaction gathers records before it is committed, such as 500ms",
     ),
     omb(
         "subscriptionsPerTopic",

@@ -116,6 +116,10 @@ pub struct Workload {
     pub producers_per_topic: u32,
     /// The rate over all producers of all topics together; absent where nothing is produced.
     pub producer_rate: Option<TargetRate>,
+    /// Whether producers write in transactions although no `transactional.id` is set.
+    pub transactional: bool,
+    /// How long a transaction gathers records before it is committed; without effect where none are made.
+    pub transaction_duration: Duration,
     /// Consumer groups of each topic; 0 where nothing is consumed.
     pub subscriptions_per_topic: u32,
     /// Consumers of each group.

@@ -60,6 +60,7 @@ impl Table<'_> {
             self.row("unknown", |totals| Some(totals.unknown_count));
             self.row("unfinished", |totals| Some(totals.unfinished_count));
             self.row("confirmed by the brokers", |totals| totals.confirmed_count);
+            self.transactions();
         }
         self.consumed();
         let verification = |pick: fn(&model::result::Verification) -> u64| {
@@ -103,6 +104,31 @@ impl Table<'_> {
         self.text.push_str(&format!(
             "{label:<LABEL$}{measured:>COLUMN$}{whole_run:>COLUMN$}\n"
         ));
+    }
+
+    fn transactions(&mut self) {
+        let Some(whole) = self.whole_run.transactions else {
+            return;
+        };
+        self.row("of these in aborted transactions", |totals| {
+            Some(totals.transactions?.aborted_records_count)
+        });
+        if whole.undecided_count.is_some() {
+            self.row("in undecided transactions", |totals| {
+                totals.transactions?.undecided_records_count
+            });
+        }
+        self.row("transactions committed", |totals| {
+            Some(totals.transactions?.committed_count)
+        });
+        self.row("transactions aborted", |totals| {
+            Some(totals.transactions?.aborted_count)
+        });
+        if whole.undecided_count.is_some() {
+            self.row("transactions undecided", |totals| {
+                totals.transactions?.undecided_count
+            });
+        }
     }
 
     fn consumed(&mut self) {
@@ -151,6 +177,9 @@ fn notes(result: &RunResult, manner: Manner) -> Vec<String> {
     }
     if manner.acks_0 {
         notes.push("acknowledged: with acks=0 no broker acknowledges a record".to_owned());
+    }
+    if whole_run.transactions.is_some() && whole_run.confirmed_count.is_some() {
+        notes.push("confirmed: the markers that end transactions are taken off".to_owned());
     }
     if manner.produces && whole_run.confirmed_count.is_none() {
         notes.push("confirmed: end offsets were not sampled, or others write to these topics".to_owned());

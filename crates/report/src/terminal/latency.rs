@@ -10,12 +10,14 @@ const LABEL: usize = 16;
 const COLUMN: usize = 10;
 const COUNT: usize = 14;
 
-const ROWS: [(Metric, &str); 5] = [
+const ROWS: [(Metric, &str); 7] = [
     (Metric::Response, "response"),
     (Metric::Queue, "queue"),
     (Metric::Service, "service"),
     (Metric::EndToEnd, "end-to-end"),
     (Metric::ScheduleLag, "schedule lag"),
+    (Metric::Commit, "commit"),
+    (Metric::Abort, "abort"),
 ];
 
 /// From this part of the time on a full send buffer is worth a word beside the queue time.
@@ -38,6 +40,8 @@ pub(super) fn section(result: &RunResult) -> String {
                 text.push_str(&row(name, summary));
                 is_thin |= summary.count < fewest_samples(0.999);
             }
+            // Where there are no transactions, nothing is missing.
+            None if matches!(metric, Metric::Commit | Metric::Abort) => {}
             None => {
                 let dash = format!("  {name:<14}{:>COLUMN$}", "–");
                 text.push_str(&format!("{dash}  {}\n", why_absent(metric, manner)).replace("  \n", "\n"));
