@@ -41,6 +41,24 @@ pub fn faketime() -> Result<PathBuf> {
     program("faketime", "faketime", "faketime")
 }
 
+/// `go`, installed where it is missing.
+pub fn go() -> Result<PathBuf> {
+    program("go", "Go", "golang-go")
+}
+
+/// `python3`, which can make environments; installed where it is missing.
+pub fn python() -> Result<PathBuf> {
+    if let Some(path) = on_path("python3") {
+        let mut probe = Command::new(&path);
+        probe.args(["-c", "import ensurepip, venv"]);
+        if probe.output().is_ok_and(|output| output.status.success()) {
+            return Ok(path);
+        }
+    }
+    install("Python with venv", &["python3", "python3-venv"])?;
+    on_path("python3").context("python3 is not on the PATH, even after installing it")
+}
+
 fn program(name: &str, title: &str, package: &str) -> Result<PathBuf> {
     if let Some(path) = on_path(name) {
         return Ok(path);

@@ -19,6 +19,7 @@ mod debian;
 mod kafka;
 mod process;
 mod status;
+mod suites;
 mod test;
 mod tier;
 mod workspace;

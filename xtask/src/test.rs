@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tier::Progress;
 use crate::workspace::Workspace;
-use crate::{debian, kafka, status};
+use crate::{debian, kafka, status, suites};
 
 /// The cluster that the interop tests use, apart from one that a person has started.
 const CLUSTER: &str = "test";
@@ -33,6 +33,10 @@ pub struct Arguments {
     /// plimsoll on Apache Kafka 4.4 to 2.1, one release after the other; goes on where it stopped
     #[arg(long)]
     versions: bool,
+    /// Other people's programs, and the integration tests that other clients bring, on embedded brokers; goes on where it
+    /// stopped
+    #[arg(long, conflicts_with = "versions")]
+    interop: bool,
 }
 
 /// Runs the tier that is asked for. The last line on standard output is `N passed, N failed`; what could not be run at all
@@ -40,6 +44,9 @@ pub struct Arguments {
 pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     if arguments.versions {
         return versions(workspace);
+    }
+    if arguments.interop {
+        return others(workspace);
     }
     let start = Instant::now();
     let mut counts = Counts::default();
@@ -59,6 +66,8 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
                     "security::",
                     "--skip",
                     "versions::",
+                    "--skip",
+                    "python::",
                 ],
                 2,
             ));
@@ -148,6 +157,37 @@ fn versions(workspace: &Workspace) -> Result<ExitCode> {
             );
         }
         progress.ended(workspace, release, counts)?;
+    }
+    let counts = progress.sum();
+    let besides = progress.told();
+    progress.over(workspace)?;
+    ended(workspace, TIER, start, counts, &besides)
+}
+
+/// Other people's programs and tests on embedded brokers. What passed on this commit, in a run that was cut short, is not run
+/// again.
+fn others(workspace: &Workspace) -> Result<ExitCode> {
+    const TIER: &str = "test --interop";
+    let start = Instant::now();
+    prepare_interop(workspace)?;
+    let mut progress = Progress::of(workspace, TIER)?;
+    let items: [(&str, &dyn Fn() -> Result<Counts>); 4] = [
+        ("kafka's tools and kcat", &|| {
+            run_counting(&mut interop(workspace, &["java_tools::", "kcat::"], 2))
+        }),
+        ("python clients", &|| {
+            let python = suites::python(workspace)?;
+            run_counting(interop(workspace, &["python::"], 1).env("PLIMSOLL_TEST_PYTHON", python))
+        }),
+        ("franz-go", &|| suites::franz_go(workspace)),
+        ("kafka-python", &|| suites::kafka_python(workspace)),
+    ];
+    for (item, run) in items {
+        if let Some(counts) = progress.passed(item) {
+            eprintln!("{item}: passed before on this commit ({} tests)", counts.passed);
+            continue;
+        }
+        progress.ended(workspace, item, counted(item, run()))?;
     }
     let counts = progress.sum();
     let besides = progress.told();

@@ -367,6 +367,63 @@ fn what_cannot_be_is_refused_with_kafkas_own_reason(tools: Tools) {
     assert_eq!(tools.end_offsets(&brokers.bootstrap, "small"), 0);
 }
 
+fn transactions_are_made_listed_and_read_when_committed(tools: Tools) {
+    let brokers = Embedded::start(3);
+    create_topic(&brokers.bootstrap, "tx", 2, 3, &[]);
+    let bootstrap = format!("bootstrap.servers={}", brokers.bootstrap);
+    let load = [
+        "--topic",
+        "tx",
+        "--num-records",
+        "2000",
+        "--record-size",
+        "100",
+        "--throughput",
+        "2000",
+        "--transactional-id",
+        "perf",
+        "--transaction-duration-ms",
+        "100",
+        "--producer-props",
+        &bootstrap,
+    ];
+    let told = tools.run("kafka-producer-perf-test", &load, "").succeeded();
+    assert!(told.contains("2000 records sent"), "{told}");
+    let read = [
+        "--bootstrap-server",
+        &brokers.bootstrap,
+        "--topic",
+        "tx",
+        "--from-beginning",
+        "--isolation-level",
+        "read_committed",
+        "--max-messages",
+        "2000",
+        "--timeout-ms",
+        "20000",
+    ];
+    let told = tools.run("kafka-console-consumer", &read, "").succeeded();
+    assert_eq!(told.lines().count(), 2000);
+    // Records and the markers of several transactions.
+    assert!(tools.end_offsets(&brokers.bootstrap, "tx") > 2004);
+    let transactions = |arguments: &[&str]| {
+        tools
+            .run(
+                "kafka-transactions",
+                &[&["--bootstrap-server", &brokers.bootstrap], arguments].concat(),
+                "",
+            )
+            .succeeded()
+    };
+    let told = transactions(&["list"]);
+    assert!(told.contains("perf") && told.contains("CompleteCommit"), "{told}");
+    let told = transactions(&["describe", "--transactional-id", "perf"]);
+    assert!(told.contains("CompleteCommit"), "{told}");
+    let told = transactions(&["describe-producers", "--topic", "tx", "--partition", "0"]);
+    assert!(told.contains("ProducerId"), "{told}");
+    assert!(!transactions(&["find-hanging", "--broker-id", "1"]).contains("tx"));
+}
+
 /// The cases above as tests of one release's tools.
 macro_rules! tests_with {
     ($module:ident, $version:literal: $($case:ident),+ $(,)?) => {
@@ -389,6 +446,7 @@ tests_with!(
     a_topics_configs_are_altered_and_described,
     verifiable_clients_agree_on_every_record,
     a_record_comes_back_end_to_end,
+    transactions_are_made_listed_and_read_when_committed,
     what_cannot_be_is_refused_with_kafkas_own_reason,
 );
 
@@ -400,5 +458,6 @@ tests_with!(
     a_topics_configs_are_altered_and_described,
     verifiable_clients_agree_on_every_record,
     a_record_comes_back_end_to_end,
+    transactions_are_made_listed_and_read_when_committed,
     what_cannot_be_is_refused_with_kafkas_own_reason,
 );

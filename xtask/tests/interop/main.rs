@@ -4,7 +4,8 @@
 //! - `PLIMSOLL_TEST_BINARY`: the release binary;
 //! - `PLIMSOLL_TEST_KAFKA`: bootstrap servers of a real cluster, and in `PLIMSOLL_TEST_KAFKA_VERSION` its release;
 //! - `PLIMSOLL_TEST_SECURED_KAFKA` and `PLIMSOLL_TEST_SECURED_FILES`: the plain listener of a real cluster that has others with
-//!   TLS and SASL, and where the properties files for those stand.
+//!   TLS and SASL, and where the properties files for those stand;
+//! - `PLIMSOLL_TEST_PYTHON`: a Python that has Kafka clients (`cargo x test --interop` alone).
 //!
 //! A test whose program or cluster is not there fails; none is skipped.
 
@@ -19,6 +20,7 @@ mod embedded;
 mod java_tools;
 mod kcat;
 mod program;
+mod python;
 mod run;
 mod security;
 mod versions;

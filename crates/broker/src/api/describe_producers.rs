@@ -45,7 +45,10 @@ fn find(cluster: &Cluster, broker: i32, topic: &str, index: i32) -> Result<Vec<P
         .topic(topic)
         .and_then(|topic| topic.partition(index))
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    partition.check_leader(broker, -1)?;
+    // Followers remember them too.
+    if !partition.replicas().any(|replica| replica == broker) {
+        return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    }
     let states = partition.producers().map(|(producer, open_since)| ProducerState {
         producer_id: producer.producer_id,
         producer_epoch: producer.producer_epoch.into(),
