@@ -6,6 +6,8 @@ mod add_offsets_to_txn;
 mod add_partitions_to_txn;
 mod alter_configs;
 mod api_versions;
+mod consumer_group_describe;
+mod consumer_group_heartbeat;
 mod create_partitions;
 mod create_topics;
 mod delete_groups;
@@ -92,6 +94,8 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DESCRIBE_PRODUCERS, 0, 0),
     (ApiKey::DESCRIBE_TRANSACTIONS, 0, 0),
     (ApiKey::LIST_TRANSACTIONS, 0, 1),
+    (ApiKey::CONSUMER_GROUP_HEARTBEAT, 0, 1),
+    (ApiKey::CONSUMER_GROUP_DESCRIBE, 0, 1),
     (ApiKey::DESCRIBE_TOPIC_PARTITIONS, 0, 0),
 ];
 
@@ -213,6 +217,8 @@ fn dispatch(
         ApiKey::API_VERSIONS => answer(cluster, context, input, |_, _, request| {
             api_versions::serve(request)
         }),
+        ApiKey::CONSUMER_GROUP_DESCRIBE => answer(cluster, context, input, consumer_group_describe::serve),
+        ApiKey::CONSUMER_GROUP_HEARTBEAT => answer(cluster, context, input, consumer_group_heartbeat::serve),
         ApiKey::CREATE_PARTITIONS => answer(cluster, context, input, create_partitions::serve),
         ApiKey::CREATE_TOPICS => answer(cluster, context, input, create_topics::serve),
         ApiKey::DELETE_GROUPS => answer(cluster, context, input, delete_groups::serve),

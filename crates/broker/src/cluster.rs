@@ -7,6 +7,7 @@
 use crate::answer::Answer;
 use crate::api;
 use crate::buffer::{Buffer, Pool, SMALLEST_BYTES, Slice};
+use crate::consumer_group::{Beat, Heartbeat, Refused, Topics};
 use crate::group::{Group, Replies};
 use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
@@ -699,6 +700,30 @@ impl Cluster {
         for (to, synced) in replies.synced {
             self.complete(to, api::sync_group::answer(to, synced));
         }
+        outcome
+    }
+
+    /// A member of a group of the newer protocol speaks.
+    pub(crate) fn consumer_heartbeat(
+        &mut self,
+        now: u64,
+        group: &str,
+        beat: Heartbeat,
+    ) -> Result<Beat, Refused> {
+        let session_timeout_ns = self.settings.consumer_session_timeout_ns;
+        // Taken out for the while, so that it can be handed the names of topics.
+        let names = std::mem::take(&mut self.by_name);
+        let topics: Topics<'_> = names
+            .iter()
+            .filter_map(|(name, key)| {
+                let partitions = self.topics.get(key)?.partitions.len();
+                Some((name.as_str(), (*key, partitions as i32)))
+            })
+            .collect();
+        let outcome = self.with_group(now, group, |group, now, _| {
+            group.consumer_heartbeat(now, beat, &topics, session_timeout_ns)
+        });
+        self.by_name = names;
         outcome
     }
 

@@ -1,8 +1,10 @@
 //! The classic consumer group protocol, as the coordinator of one group lives it.
 //!
 //! A group is a state machine over (now, request). Joins and syncs are never answered by the call itself but through
-//! [`Replies`], at once or when the other members have come. What is left out: the newer protocol of KIP-848.
+//! [`Replies`], at once or when the other members have come. A group without members may be taken over by the newer protocol
+//! (KIP-848), which is [`ConsumerGroup`]; offsets are the same for both.
 
+use crate::consumer_group::{Beat, ConsumerGroup, Heartbeat, Refused, Topics};
 use crate::reply::ReplyTo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use wire::ErrorCode;
@@ -172,6 +174,8 @@ pub(crate) struct Group {
     /// Offsets in transactions that have not ended, by producer id.
     pending_offsets: BTreeMap<i64, BTreeMap<(String, i32), CommittedOffset>>,
     is_touched: bool,
+    /// The members that speak the newer protocol, in place of those here.
+    consumer: Option<Box<ConsumerGroup>>,
 }
 
 impl Group {
@@ -192,7 +196,69 @@ impl Group {
             offsets: BTreeMap::new(),
             pending_offsets: BTreeMap::new(),
             is_touched: false,
+            consumer: None,
         }
+    }
+
+    /// The group by the newer protocol, if it speaks that.
+    pub(crate) fn consumer(&self) -> Option<&ConsumerGroup> {
+        self.consumer.as_deref()
+    }
+
+    /// As ListGroups names its type.
+    pub(crate) fn type_name(&self) -> &'static str {
+        match self.consumer {
+            Some(_) => "consumer",
+            None => "classic",
+        }
+    }
+
+    /// As ListGroups names its state.
+    pub(crate) fn state_name(&self) -> &'static str {
+        match &self.consumer {
+            Some(consumer) => consumer.state_name(),
+            None => self.state.name(),
+        }
+    }
+
+    /// Whether it has no members.
+    pub(crate) fn is_empty(&self) -> bool {
+        match &self.consumer {
+            Some(consumer) => consumer.members.is_empty(),
+            None => self.state == GroupState::Empty,
+        }
+    }
+
+    /// A heartbeat by the newer protocol. A classic group without members becomes one of that.
+    pub(crate) fn consumer_heartbeat(
+        &mut self,
+        now: u64,
+        beat: Heartbeat,
+        topics: &Topics<'_>,
+        session_timeout_ns: u64,
+    ) -> Result<Beat, Refused> {
+        let joins = beat.member_epoch == 0;
+        if self.consumer.is_none() && (!joins || self.state != GroupState::Empty) {
+            return Err(Refused {
+                error: if joins {
+                    ErrorCode::GROUP_ID_NOT_FOUND
+                } else {
+                    ErrorCode::UNKNOWN_MEMBER_ID
+                },
+                reason: "the group is not a consumer group".to_owned(),
+            });
+        }
+        let consumer = self
+            .consumer
+            .get_or_insert_with(|| Box::new(ConsumerGroup::new(session_timeout_ns)));
+        let outcome = consumer.heartbeat(now, beat, topics);
+        if outcome.is_ok() {
+            self.is_touched = true;
+            self.protocol_type = Some("consumer".to_owned());
+        } else if consumer.members.is_empty() && consumer.epoch == 0 {
+            self.consumer = None;
+        }
+        outcome
     }
 
     pub(crate) fn state(&self) -> GroupState {
@@ -270,6 +336,9 @@ impl Group {
 
     /// When [`Group::tick`] is next needed.
     pub(crate) fn next_deadline(&self) -> Option<u64> {
+        if let Some(consumer) = &self.consumer {
+            return consumer.next_deadline();
+        }
         let sessions = self
             .members
             .values()
@@ -285,6 +354,9 @@ impl Group {
 
     /// Lets time pass: forgets members that were silent too long, ends phases that took too long.
     pub(crate) fn tick(&mut self, now: u64, replies: &mut Replies) {
+        if let Some(consumer) = &mut self.consumer {
+            return consumer.tick(now);
+        }
         self.pending.retain(|_, expires_at| *expires_at > now);
         let is_silent = |member: &Member| !member.is_waiting() && member.expires_at <= now;
         let silent: Vec<String> = self
@@ -383,6 +455,13 @@ impl Group {
 
     /// Whether everyone could agree with what the join offers.
     fn accepts(&self, join: &Join) -> bool {
+        if self
+            .consumer
+            .as_ref()
+            .is_some_and(|consumer| !consumer.members.is_empty())
+        {
+            return false;
+        }
         if join.protocol_type.is_empty() || join.protocols.is_empty() {
             return false;
         }
@@ -405,6 +484,7 @@ impl Group {
 
     fn add(&mut self, now: u64, to: ReplyTo, member_id: String, join: Join, replies: &mut Replies) {
         self.is_touched = true;
+        self.consumer = None;
         if self.members.is_empty() {
             self.protocol_type = Some(join.protocol_type.clone());
         }
@@ -790,6 +870,13 @@ impl Group {
         instance_id: Option<&str>,
         replies: &mut Replies,
     ) -> ErrorCode {
+        if let Some(consumer) = &mut self.consumer {
+            return if consumer.remove_member(member_id, instance_id) {
+                ErrorCode::NONE
+            } else {
+                ErrorCode::UNKNOWN_MEMBER_ID
+            };
+        }
         let member_id = match instance_id.map(|instance_id| self.instances.get(instance_id)) {
             Some(None) => return ErrorCode::UNKNOWN_MEMBER_ID,
             Some(Some(known)) if !member_id.is_empty() && known != member_id => {
@@ -814,6 +901,9 @@ impl Group {
 
     /// Whether `speaker` may commit offsets; if so, it is taken for alive.
     pub(crate) fn may_commit(&mut self, now: u64, speaker: Speaker<'_>) -> Result<(), ErrorCode> {
+        if let Some(consumer) = &self.consumer {
+            return consumer.may_commit(speaker.member_id, speaker.generation);
+        }
         if speaker.generation < 0 && speaker.member_id.is_empty() && speaker.instance_id.is_none() {
             // Someone who manages partitions itself, or a tool: only while nobody else does.
             return match self.state {

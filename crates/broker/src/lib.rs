@@ -12,7 +12,7 @@
 //! (`request_log`).
 //!
 //! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
-//! `partition`, `log`, `producer_state`, `stable_offset`, `transaction` and `group` hold the rules, and `server`, `connection` and `buffer` move bytes.
+//! `partition`, `log`, `producer_state`, `stable_offset`, `transaction`, `group` and `consumer_group` hold the rules, and `server`, `connection` and `buffer` move bytes.
 
 mod alarm;
 mod answer;
@@ -23,6 +23,7 @@ mod cluster;
 mod cluster_tests;
 mod config;
 mod connection;
+mod consumer_group;
 mod control;
 mod glance;
 mod group;

@@ -337,6 +337,20 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
         false,
     ),
     node(
+        "group.consumer.heartbeat.interval.ms",
+        Kind::Int,
+        "5000",
+        Rule::AtLeast(1),
+        false,
+    ),
+    node(
+        "group.consumer.session.timeout.ms",
+        Kind::Int,
+        "45000",
+        Rule::AtLeast(1),
+        false,
+    ),
+    node(
         "group.max.session.timeout.ms",
         Kind::Int,
         "1800000",
@@ -550,6 +564,8 @@ pub(crate) struct NodeSettings {
     pub(crate) moves_leaders_back: bool,
     pub(crate) leader_check_interval_ns: u64,
     pub(crate) initial_rebalance_delay_ns: u64,
+    pub(crate) consumer_heartbeat_interval_ms: i32,
+    pub(crate) consumer_session_timeout_ns: u64,
     pub(crate) session_timeout_ms: std::ops::RangeInclusive<i64>,
     pub(crate) retention_check_interval_ns: u64,
     pub(crate) replica_lag_time_max_ns: u64,
@@ -570,6 +586,8 @@ impl NodeSettings {
             moves_leaders_back: nodes.flag("auto.leader.rebalance.enable"),
             leader_check_interval_ns: ms("leader.imbalance.check.interval.seconds").saturating_mul(1000),
             initial_rebalance_delay_ns: ms("group.initial.rebalance.delay.ms"),
+            consumer_heartbeat_interval_ms: nodes.number("group.consumer.heartbeat.interval.ms") as i32,
+            consumer_session_timeout_ns: ms("group.consumer.session.timeout.ms"),
             session_timeout_ms: nodes.number("group.min.session.timeout.ms")
                 ..=nodes.number("group.max.session.timeout.ms"),
             retention_check_interval_ns: ms("log.retention.check.interval.ms"),

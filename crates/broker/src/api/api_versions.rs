@@ -11,7 +11,7 @@ use wire::messages::api_versions::{
 };
 
 /// The features in use, with their levels.
-const FEATURES: &[(&str, i16)] = &[("transaction.version", 2)];
+const FEATURES: &[(&str, i16)] = &[("group.version", 1), ("transaction.version", 2)];
 
 pub(super) fn serve(_request: ApiVersionsRequest) -> ApiVersionsResponse {
     response(ErrorCode::NONE)

@@ -2,7 +2,6 @@
 
 use super::Context;
 use crate::cluster::Cluster;
-use crate::group::GroupState;
 use wire::ErrorCode;
 use wire::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
 
@@ -25,12 +24,12 @@ pub(super) fn serve(
 
 fn delete(cluster: &mut Cluster, broker: i32, group_id: &str) -> Result<(), ErrorCode> {
     cluster.check_coordinator(group_id, broker)?;
-    match cluster.group(group_id).map(|group| group.state()) {
+    match cluster.group(group_id).map(|group| group.is_empty()) {
         None => Err(ErrorCode::GROUP_ID_NOT_FOUND),
-        Some(GroupState::Empty) => {
+        Some(true) => {
             cluster.delete_group(group_id);
             Ok(())
         }
-        Some(_) => Err(ErrorCode::NON_EMPTY_GROUP),
+        Some(false) => Err(ErrorCode::NON_EMPTY_GROUP),
     }
 }

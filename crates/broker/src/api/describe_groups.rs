@@ -32,7 +32,10 @@ fn describe(cluster: &Cluster, context: &Context<'_>, group_id: String) -> Descr
             ..DescribedGroup::default()
         };
     }
-    let Some(group) = cluster.group(&group_id) else {
+    let classic = cluster
+        .group(&group_id)
+        .filter(|group| group.consumer().is_none());
+    let Some(group) = classic else {
         // Version 6 made an error of what had been a state.
         let is_error = context.to.version >= 6;
         return DescribedGroup {

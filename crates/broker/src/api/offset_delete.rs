@@ -60,6 +60,10 @@ pub(super) fn serve(
 fn subscriptions(cluster: &Cluster, broker: i32, group_id: &str) -> Result<BTreeSet<String>, ErrorCode> {
     cluster.check_coordinator(group_id, broker)?;
     let group = cluster.group(group_id).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?;
+    if let Some(consumer) = group.consumer() {
+        let read = cluster.topics().filter(|topic| consumer.is_read(&topic.name));
+        return Ok(read.map(|topic| topic.name.clone()).collect());
+    }
     if group.members().is_empty() {
         return Ok(BTreeSet::new());
     }

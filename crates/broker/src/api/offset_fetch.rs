@@ -1,6 +1,6 @@
 //! OffsetFetch (9), versions 1 to 9: of one group or, from version 8 on, of several.
 //!
-//! Left out: member epochs of the newer group protocol, which are not looked at.
+//! Nothing left out.
 
 use super::Context;
 use crate::cluster::Cluster;
@@ -8,8 +8,9 @@ use crate::group::CommittedOffset;
 use std::collections::BTreeMap;
 use wire::ErrorCode;
 use wire::messages::offset_fetch::{
-    OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup, OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions, OffsetFetchResponseTopic, OffsetFetchResponseTopics,
+    OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchResponse, OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
 };
 
 /// No offset, as Kafka writes it.
@@ -22,13 +23,16 @@ pub(super) fn serve(
 ) -> OffsetFetchResponse {
     if context.to.version >= 8 {
         let groups = request.groups.into_iter().map(|group| {
+            let error_code = cluster
+                .check_coordinator(&group.group_id, context.broker)
+                .and_then(|()| check_member(cluster, &group))
+                .err();
             let wanted = group.topics.map(|topics| {
                 topics
                     .into_iter()
                     .map(|topic| (topic.name, topic.partition_indexes))
                     .collect()
             });
-            let error_code = cluster.check_coordinator(&group.group_id, context.broker).err();
             let found = if error_code.is_some() {
                 Vec::new()
             } else {
@@ -101,6 +105,18 @@ pub(super) fn serve(
 }
 
 type Found = Vec<(String, Vec<(i32, CommittedOffset)>)>;
+
+/// A member of a group of the newer protocol says in which epoch it asks.
+fn check_member(cluster: &Cluster, asked: &OffsetFetchRequestGroup) -> Result<(), ErrorCode> {
+    let member_id = asked.member_id.as_deref().unwrap_or_default();
+    let consumer = cluster.group(&asked.group_id).and_then(|group| group.consumer());
+    match consumer {
+        Some(consumer) if !member_id.is_empty() || asked.member_epoch >= 0 => {
+            consumer.may_commit(member_id, asked.member_epoch)
+        }
+        _ => Ok(()),
+    }
+}
 
 /// In place of an offset: a transaction that has not ended may change it.
 const UNSTABLE: i64 = -2;
