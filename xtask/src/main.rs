@@ -1,4 +1,4 @@
-//! The project's chores, as `cargo x …`: `check`, `test`, `bench`, `status`, and `kafka`, which runs real Apache Kafka here.
+//! The project's chores, as `cargo x …`: `check`, `test`, `fuzz`, `bench`, `status`, and `kafka`, which runs real Apache Kafka here.
 //!
 //! What is needed of the machine (a JDK, Maven, kcat) is installed from Debian's packages where it is missing; everything
 //! that a chore makes stands under Cargo's target directory.
@@ -16,6 +16,7 @@
 mod bench;
 mod check;
 mod debian;
+mod fuzz;
 mod kafka;
 mod process;
 mod status;
@@ -44,6 +45,8 @@ enum Chore {
     Check(check::Arguments),
     /// All tests: the workspace's, then those against real Kafka and its tools, and kcat; or a tier that takes longer
     Test(test::Arguments),
+    /// Every decoder of both sides, fed with damaged input
+    Fuzz(fuzz::Arguments),
     /// Rates and CPU: with embedded brokers, and beside Kafka's own tools and librdkafka's on real Kafka
     Bench(bench::Arguments),
     /// Which tier was run last, on which commit, and how it ended
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let outcome = Workspace::locate().and_then(|workspace| match arguments.chore {
         Chore::Check(arguments) => check::run(&workspace, &arguments),
         Chore::Test(arguments) => test::run(&workspace, &arguments),
+        Chore::Fuzz(arguments) => fuzz::run(&workspace, &arguments),
         Chore::Bench(arguments) => bench::run(&workspace, &arguments),
         Chore::Status => status::print(&workspace),
         Chore::Kafka(command) => kafka::run(&workspace, command),

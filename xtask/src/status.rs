@@ -91,6 +91,14 @@ fn age(ended_at_unix_seconds: u64) -> String {
 }
 
 /// The two largest units of a duration: `1 h 5 min`, `42 s`.
+/// Seconds since 1970.
+pub fn now_seconds() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
 pub fn for_people(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (

@@ -91,14 +91,15 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// What could not be run at all counts as one failure.
-fn counted(what: &str, outcome: Result<Counts>) -> Counts {
+pub fn counted(what: &str, outcome: Result<Counts>) -> Counts {
     outcome.unwrap_or_else(|error| {
         eprintln!("{what}: {error:#}");
         Counts { passed: 0, failed: 1 }
     })
 }
 
-fn ended(
+/// Writes down how a tier ended and says so.
+pub fn ended(
     workspace: &Workspace,
     tier: &str,
     start: Instant,

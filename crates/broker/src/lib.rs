@@ -25,6 +25,8 @@ mod config;
 mod connection;
 mod consumer_group;
 mod control;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod glance;
 mod group;
 mod handle;

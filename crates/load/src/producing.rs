@@ -859,7 +859,10 @@ impl Thread<'_> {
         }
         let unit = &mut self.units[index];
         let mut lost_records = 0;
-        while let Some((_, run)) = unit.undecided.pop_front_if(|(number, _)| *number <= ended.number) {
+        while let Some(&(number, run)) = unit.undecided.front()
+            && number <= ended.number
+        {
+            unit.undecided.pop_front();
             if ended.outcome == TransactionOutcome::Committed {
                 if shared.verifies {
                     unit.acknowledged.insert_run(run.first, run.count.into());

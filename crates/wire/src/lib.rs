@@ -23,9 +23,11 @@ pub mod versions;
 
 mod api_key;
 mod error_code;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod hostile;
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
 mod sample;
 mod schema;
 #[cfg(test)]

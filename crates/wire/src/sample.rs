@@ -18,6 +18,7 @@ impl<'a> Source<'a> {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn full() -> Self {
         Self {
             bytes: [].iter(),

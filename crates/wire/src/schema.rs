@@ -232,7 +232,7 @@ macro_rules! messages {
                 }
             }
 
-            #[cfg(test)]
+            #[cfg(any(test, feature = "fuzzing"))]
             impl $crate::sample::Sample for $name {
                 #[allow(unused_variables, reason = "some structs have no field")]
                 fn sample(layout: Layout, source: &mut $crate::sample::Source<'_>) -> Self {

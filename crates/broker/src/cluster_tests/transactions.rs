@@ -22,6 +22,9 @@ fn transactional_batch(producer: ProducerKey, base_sequence: i32, records: usize
     sealed.into_buffer()
 }
 
+/// (Base offset, records) of batches, and (producer, first offset) of aborted transactions.
+type Committed = (Vec<(i64, u32)>, Vec<(i64, i64)>);
+
 impl Bench {
     fn transactional(brokers: u16) -> Bench {
         let mut bench = Bench::new(brokers, &[]);
@@ -145,8 +148,8 @@ impl Bench {
         self.send(leader, &encode_fetch_request(7, None, 12, &request)).0
     }
 
-    /// What a read-committed consumer gets: ((base offset, records) of batches, aborted (producer, first offset)).
-    fn committed(&mut self, asked: Asked) -> Option<(Vec<(i64, u32)>, Vec<(i64, i64)>)> {
+    /// What a read-committed consumer gets.
+    fn committed(&mut self, asked: Asked) -> Option<Committed> {
         let bytes = self.take(asked)?;
         let response = FetchResponseRef::decode(12, &bytes).expect("a response");
         let partition = &response.partitions[0];
@@ -361,7 +364,6 @@ fn offsets_count_when_their_transaction_commits() {
         let topic = offset_fetch::OffsetFetchRequestTopics {
             name: "t".to_owned(),
             partition_indexes: vec![0],
-            ..Default::default()
         };
         let group = offset_fetch::OffsetFetchRequestGroup {
             group_id: "g".to_owned(),

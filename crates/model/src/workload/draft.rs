@@ -189,7 +189,7 @@ const LARGEST_POOL_BYTES: u64 = 4 << 30;
 const LONGEST_PHASE: Duration = Duration::from_secs(366 * 86_400);
 const MOST_RECORDS: u64 = 1_000_000_000_000_000;
 /// Kafka's default of transaction.max.timeout.ms.
-const LONGEST_TRANSACTION: Duration = Duration::from_mins(15);
+const LONGEST_TRANSACTION: Duration = Duration::from_secs(15 * 60);
 /// The stamp's length.
 const STAMP_BYTES: u64 = 24;
 
