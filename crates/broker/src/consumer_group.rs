@@ -219,7 +219,11 @@ impl ConsumerGroup {
             JOINS => self.join(now, &beat)?,
             _ => self.check(&beat)?,
         }
-        let is_full = beat.member_epoch == JOINS || beat.owned.is_some();
+        // One that says everything of itself, as after a lost answer, wants to be told everything.
+        let says_all = beat.owned.is_some()
+            && beat.rebalance_timeout_ms >= 0
+            && (beat.subscribed_names.is_some() || beat.subscribed_regex.is_some());
+        let is_full = beat.member_epoch == JOINS || says_all;
         self.update(now, &beat)?;
         self.assign_anew(topics);
         Ok(self.reconcile(now, &beat, is_full))
@@ -709,7 +713,11 @@ mod tests {
         let done = group
             .heartbeat(0, beating("one", 2, Some(&kept)), &topics)
             .expect("on");
-        assert_eq!((done.member_epoch, done.assignment.as_ref()), (3, Some(&kept)));
+        assert_eq!(
+            (done.member_epoch, done.assignment),
+            (3, None),
+            "it has what it is to have"
+        );
         let gets = group.heartbeat(0, beating("two", 3, None), &topics).expect("on");
         let got = gets.assignment.expect("the rest");
         assert!(got.is_disjoint(&kept) && got.len() == 2);

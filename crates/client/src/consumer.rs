@@ -702,9 +702,23 @@ impl Consumer {
     fn assign(&mut self, chosen: &[(TopicPartition, StartAt)], generation: Option<i32>, now_ns: u64) {
         self.assignment += 1;
         self.is_assigned = true;
-        self.partitions.clear();
+        // Those that stay, as in a cooperative rebalance, go on from where they are.
+        let mut kept: BTreeMap<TopicPartition, Partition> = self
+            .partitions
+            .drain(..)
+            .map(|partition| (partition.name(), partition))
+            .collect();
         self.by_name.clear();
         for ((topic, index), start) in chosen {
+            if let Some(mut partition) = kept.remove(&(topic.clone(), *index)) {
+                partition.fetch_at = partition.delivered;
+                self.by_name
+                    .entry(Arc::clone(&partition.topic))
+                    .or_default()
+                    .insert(*index, self.partitions.len());
+                self.partitions.push(partition);
+                continue;
+            }
             let topic: Arc<str> = match self.by_name.get_key_value(topic.as_str()) {
                 Some((known, _)) => Arc::clone(known),
                 None => Arc::from(topic.as_str()),
@@ -782,6 +796,32 @@ impl Consumer {
         });
     }
 
+    /// In a cooperative rebalance: commits and gives up what is not to be kept.
+    fn give_up_all_but(&mut self, kept: &[TopicPartition], now_ns: u64, read: &mut Vec<Frame>) {
+        // What has been fetched names partitions by their places, which change.
+        self.drop_fetched(read);
+        let lost: Vec<TopicPartition> = self
+            .partitions
+            .iter()
+            .map(Partition::name)
+            .filter(|partition| !kept.contains(partition))
+            .collect();
+        if lost.is_empty() {
+            return;
+        }
+        if self.commits {
+            self.commit_now();
+        }
+        self.partitions
+            .retain(|partition| kept.contains(&partition.name()));
+        self.counts.rebalances += 1;
+        self.events.push_back(ConsumerEvent::Revoked {
+            partitions: lost,
+            is_lost: false,
+            at_ns: now_ns,
+        });
+    }
+
     fn commit_when_due(&mut self, now_ns: u64) {
         let Some(interval_ns) = self.settings.auto_commit_ns else {
             return;
@@ -818,13 +858,15 @@ impl Consumer {
         while let Some(event) = self.group.as_mut().and_then(Group::next_event) {
             has_news = true;
             match event {
-                GroupEvent::RebalanceStarted => {
+                GroupEvent::RebalanceStarted { keeps } => {
                     self.events
                         .push_back(ConsumerEvent::RebalanceStarted { at_ns: now_ns });
                     if self.commits {
                         self.commit_now();
                     }
-                    self.revoke(false, now_ns, read);
+                    if !keeps {
+                        self.revoke(false, now_ns, read);
+                    }
                     if let Some(group) = &mut self.group {
                         group.rejoin(now_ns);
                     }
@@ -833,12 +875,19 @@ impl Consumer {
                 GroupEvent::Assigned {
                     generation,
                     partitions,
+                    keeps,
                 } => {
+                    if keeps {
+                        self.give_up_all_but(&partitions, now_ns, read);
+                    }
                     let chosen: Vec<_> = partitions
                         .into_iter()
                         .map(|partition| (partition, StartAt::Committed))
                         .collect();
                     self.assign(&chosen, Some(generation), now_ns);
+                    if let Some(group) = self.group.as_mut().filter(|_| keeps) {
+                        group.rejoin(now_ns);
+                    }
                 }
                 GroupEvent::Offsets(offsets) => self.on_committed_offsets(offsets),
                 GroupEvent::Committed { commits, result } => {

@@ -1,4 +1,4 @@
-//! A member of a classic consumer group, as a state machine: finding the coordinator, joining, assigning by ranges when it
+//! A member of a consumer group, as a state machine: finding the coordinator, joining, assigning by ranges when it
 //! leads, heartbeats, commits and leaving.
 //!
 //! The protocol is Kafka's classic one with eager rebalancing: a member gives up all its partitions before it joins again.
@@ -8,16 +8,20 @@
 //! A [`Group`] without topics joins nothing: it only commits and reads offsets, as a consumer with partitions of its own
 //! choice does.
 
+mod assignor;
+
 use crate::admin::{TopicPartition, found_coordinator};
-use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, nanos};
+use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos};
 use crate::net::{ConnId, Frame, NetAction, NetEvent};
 use crate::rights::Refusal;
-use model::client_config::ConsumerConfig;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use assignor::Subscriber;
+use model::client_config::{AssignmentStrategy, ConsumerConfig, GroupProtocol};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
-use wire::codec::{Message, Reader};
-use wire::consumer_protocol::{
-    self, ConsumerProtocolAssignment, ConsumerProtocolSubscription, PROTOCOL_TYPE,
+use wire::codec::{Message, Reader, Uuid};
+use wire::consumer_protocol::{self, ConsumerProtocolAssignment, PROTOCOL_TYPE};
+use wire::messages::consumer_group_heartbeat::{
+    self, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse,
 };
 use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::heartbeat::{HeartbeatRequest, HeartbeatResponse};
@@ -35,12 +39,13 @@ use wire::messages::offset_fetch::{
 use wire::messages::sync_group::{SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse};
 use wire::{ApiKey, DecodeError, ErrorCode};
 
-/// The assignor that is spoken here.
-const RANGE: &str = "range";
 /// No answer of a coordinator is larger.
 const MAX_FRAME_BYTES: usize = 64 << 20;
 /// A JoinGroup may be answered this much later than the rebalance timeout, as in the Java client.
 const JOIN_LAPSE: Duration = Duration::from_secs(5);
+/// `member_epoch` of a member that joins a group of the newer protocol, and of one that leaves it.
+const JOINS: i32 = 0;
+const LEAVES: i32 = -1;
 /// How often a leader looks for a subscribed topic that does not exist.
 const MISSING_TOPIC_LOOK_NS: u64 = 1_000_000_000;
 
@@ -51,7 +56,10 @@ pub type Commit = (TopicPartition, i64);
 #[derive(Debug, Clone, PartialEq)]
 pub enum GroupEvent {
     /// The group rebalances: the user may commit, has to give up its partitions, and then calls [`Group::rejoin`].
-    RebalanceStarted,
+    RebalanceStarted {
+        /// Whether the member keeps its partitions meanwhile, and is told with the next assignment which to give up.
+        keeps: bool,
+    },
     /// The coordinator has thrown the member out: its partitions belong to others and no commit would be taken. It
     /// joins anew by itself.
     Lost {
@@ -64,6 +72,9 @@ pub enum GroupEvent {
         generation: i32,
         /// The partitions, by topic and index.
         partitions: Vec<TopicPartition>,
+        /// Whether the member keeps those that it has and that are among them. Those that are not are to be given up, and then
+        /// [`Group::rejoin`] is to be called.
+        keeps: bool,
     },
     /// A commit has ended.
     Committed {
@@ -120,11 +131,26 @@ enum Duty {
 #[derive(Debug)]
 enum Asked {
     Coordinator,
-    Join { epoch: u64 },
-    Sync { epoch: u64 },
-    Heartbeat { epoch: u64 },
-    Commit { generation: i32, commits: Vec<Commit> },
-    Offsets { partitions: Vec<TopicPartition> },
+    Join {
+        epoch: u64,
+    },
+    Sync {
+        epoch: u64,
+    },
+    Heartbeat {
+        epoch: u64,
+    },
+    Beat {
+        epoch: u64,
+        owned: Option<Vec<TopicPartition>>,
+    },
+    Commit {
+        generation: i32,
+        commits: Vec<Commit>,
+    },
+    Offsets {
+        partitions: Vec<TopicPartition>,
+    },
     Leave,
 }
 
@@ -132,6 +158,7 @@ enum Asked {
 struct Settings {
     group_id: String,
     group_instance_id: Option<String>,
+    protocol: GroupProtocol,
     rack: Option<String>,
     session_timeout_ns: u64,
     rebalance_timeout_ns: u64,
@@ -153,6 +180,13 @@ pub struct Group {
     member_id: String,
     generation: i32,
     protocol: Option<String>,
+    /// What it was last assigned, and in which generation.
+    owned: Vec<TopicPartition>,
+    owned_generation: i32,
+    /// In the newer protocol: what it was given, while the names of the topics are sought.
+    given: Option<Vec<(Uuid, Vec<i32>)>>,
+    /// In the newer protocol: whether the coordinator is to be told what the member owns.
+    owes_owned: bool,
     /// Rises whenever answers about the membership that are on their way lose their meaning.
     epoch: u64,
     heartbeat_at_ns: u64,
@@ -183,6 +217,7 @@ impl Group {
             settings: Settings {
                 group_id: group_id.to_owned(),
                 group_instance_id: config.group_instance_id.clone(),
+                protocol: config.group_protocol.clone(),
                 rack: config.client_rack.clone(),
                 session_timeout_ns: nanos(config.session_timeout),
                 rebalance_timeout_ns: nanos(config.max_poll_interval),
@@ -203,6 +238,10 @@ impl Group {
             member_id: String::new(),
             generation: -1,
             protocol: None,
+            owned: Vec::new(),
+            owned_generation: -1,
+            given: None,
+            owes_owned: false,
             epoch: 0,
             heartbeat_at_ns: 0,
             is_heartbeating: false,
@@ -274,11 +313,42 @@ impl Group {
         self.offsets_at_ns = 0;
     }
 
-    /// Says that the partitions are given up, after [`GroupEvent::RebalanceStarted`].
+    /// Says that the partitions are given up that were to be, after [`GroupEvent::RebalanceStarted`] or
+    /// [`GroupEvent::Assigned`].
     pub fn rejoin(&mut self, now_ns: u64) {
-        if matches!(self.state, State::Revoking) {
+        if !matches!(self.state, State::Revoking) {
+            return;
+        }
+        if self.is_new_protocol() {
+            self.state = State::Stable;
+            self.owes_owned = true;
+            self.heartbeat_at_ns = now_ns;
+        } else {
             self.state = State::Outside { join_at_ns: now_ns };
         }
+    }
+
+    fn is_new_protocol(&self) -> bool {
+        matches!(self.settings.protocol, GroupProtocol::Consumer(_))
+    }
+
+    /// Whether members keep their partitions through a rebalance: where all strategies of this one allow it, as the Java client
+    /// decides it.
+    fn is_cooperative(&self) -> bool {
+        match &self.settings.protocol {
+            GroupProtocol::Consumer(_) => true,
+            GroupProtocol::Classic(strategies) => strategies
+                .iter()
+                .all(|strategy| *strategy == AssignmentStrategy::CooperativeSticky),
+        }
+    }
+
+    /// The strategy that the group has agreed on.
+    fn strategy(&self) -> AssignmentStrategy {
+        AssignmentStrategy::ALL
+            .into_iter()
+            .find(|strategy| Some(strategy.protocol_name()) == self.protocol.as_deref())
+            .unwrap_or(AssignmentStrategy::Range)
     }
 
     /// Leaves the group once what is to be committed is committed, and gives up at `until_ns`. A static member leaves too:
@@ -518,7 +588,12 @@ impl Group {
             groups: vec![OffsetFetchRequestGroup {
                 group_id: group_id.clone(),
                 topics: Some(grouped),
-                ..Default::default()
+                member_id: self.is_new_protocol().then(|| self.member_id.clone()),
+                member_epoch: if self.is_new_protocol() {
+                    self.generation
+                } else {
+                    -1
+                },
             }],
             require_stable: true,
         };
@@ -536,6 +611,10 @@ impl Group {
         match &self.state {
             State::Apart | State::Revoking | State::Joining | State::Syncing | State::Gone => u64::MAX,
             State::Outside { join_at_ns } if now_ns < *join_at_ns => *join_at_ns,
+            State::Outside { .. } if self.is_new_protocol() => {
+                self.send_beat(coordinator, JOINS, now_ns);
+                u64::MAX
+            }
             State::Outside { .. } => {
                 self.send_join(coordinator, now_ns);
                 u64::MAX
@@ -544,10 +623,20 @@ impl Group {
                 self.do_duty(coordinator, now_ns);
                 u64::MAX
             }
+            State::Stable if self.is_new_protocol() => self.keep_beating(coordinator, now_ns),
             State::Stable => self.keep_alive(coordinator, now_ns),
             State::Leaving { until_ns, is_sent } => {
+                let until_ns = *until_ns;
                 if !self.is_committing() && !is_sent {
-                    self.send_leave(coordinator, *until_ns, now_ns);
+                    if self.is_new_protocol() {
+                        self.state = State::Leaving {
+                            until_ns,
+                            is_sent: true,
+                        };
+                        self.send_beat(coordinator, LEAVES, now_ns);
+                    } else {
+                        self.send_leave(coordinator, until_ns, now_ns);
+                    }
                 }
                 u64::MAX
             }
@@ -555,13 +644,18 @@ impl Group {
     }
 
     fn send_join(&mut self, coordinator: Node, now_ns: u64) {
-        let subscription = ConsumerProtocolSubscription {
-            topics: self.topics.clone(),
-            rack_id: self.settings.rack.clone(),
-            ..Default::default()
+        let GroupProtocol::Classic(strategies) = &self.settings.protocol else {
+            return;
         };
-        // Racks came with version 3 (KIP-881); members of older versions read what they know of it.
-        let version = if self.settings.rack.is_some() { 3 } else { 1 };
+        // With an eager strategy what is told is what it last owned, for the sticky one to give it back.
+        let owned = (self.owned.as_slice(), self.owned_generation);
+        let protocols = strategies
+            .iter()
+            .map(|&strategy| JoinGroupRequestProtocol {
+                name: strategy.protocol_name().to_owned(),
+                metadata: assignor::metadata(strategy, &self.topics, owned, self.settings.rack.as_deref()),
+            })
+            .collect();
         let milliseconds = |ns: u64| i32::try_from(ns / 1_000_000).unwrap_or(i32::MAX);
         let request = JoinGroupRequest {
             group_id: self.settings.group_id.clone(),
@@ -570,10 +664,7 @@ impl Group {
             member_id: self.member_id.clone(),
             group_instance_id: self.settings.group_instance_id.clone(),
             protocol_type: PROTOCOL_TYPE.to_owned(),
-            protocols: vec![JoinGroupRequestProtocol {
-                name: RANGE.to_owned(),
-                metadata: consumer_protocol::encode(version, &subscription),
-            }],
+            protocols,
             reason: None,
         };
         let timeout_ns = self.settings.request_timeout_ns.max(
@@ -600,7 +691,11 @@ impl Group {
         };
         let mut assignments = Vec::new();
         if let Duty::Assign(members) | Duty::Watch(members) = duty {
-            let members: Vec<Subscriber> = members.iter().map(Subscriber::of).collect();
+            let strategy = self.strategy();
+            let members: Vec<Subscriber> = members
+                .iter()
+                .map(|member| Subscriber::of(member, strategy))
+                .collect();
             let topics: BTreeSet<&String> = members.iter().flat_map(|member| &member.topics).collect();
             let metadata = self.cluster.metadata();
             if !topics.iter().all(|topic| metadata.topics.contains_key(*topic)) {
@@ -611,7 +706,7 @@ impl Group {
                 .map(|&topic| (topic.clone(), self.partitions_of(topic)))
                 .collect();
             if matches!(duty, Duty::Assign(_)) {
-                assignments = assign_ranges(&counts, &members)
+                assignments = assignor::assign(strategy, &counts, &members)
                     .into_iter()
                     .map(in_bytes)
                     .collect();
@@ -749,7 +844,8 @@ impl Group {
         self.is_heartbeating = false;
         self.assigned_counts = None;
         self.state = State::Revoking;
-        self.events.push_back(GroupEvent::RebalanceStarted);
+        let keeps = self.is_cooperative();
+        self.events.push_back(GroupEvent::RebalanceStarted { keeps });
     }
 
     /// The coordinator does not count it as a member of this generation any more.
@@ -758,7 +854,11 @@ impl Group {
         self.is_heartbeating = false;
         self.assigned_counts = None;
         self.generation = -1;
-        if error == ErrorCode::UNKNOWN_MEMBER_ID {
+        self.owned.clear();
+        self.owned_generation = -1;
+        self.given = None;
+        // In the newer protocol the id is the member's own for as long as it lives.
+        if error == ErrorCode::UNKNOWN_MEMBER_ID && !self.is_new_protocol() {
             self.member_id.clear();
         }
         self.offsets_wanted = None;
@@ -783,11 +883,17 @@ impl Group {
         let refusal = Refusal::new(api, error, message, &self.settings.group_id);
         let hint = match error {
             ErrorCode::INCONSISTENT_GROUP_PROTOCOL => {
-                "; the group's members use another protocol type, or none of them supports the range assignor"
+                "; the group's members use another protocol, or partition.assignment.strategy has none that all of them have"
             }
             ErrorCode::INVALID_SESSION_TIMEOUT => {
                 "; session.timeout.ms must lie between the brokers' group.min.session.timeout.ms and \
                  group.max.session.timeout.ms"
+            }
+            ErrorCode::UNSUPPORTED_ASSIGNOR => {
+                "; group.remote.assignor must be one of the brokers' group.consumer.assignors"
+            }
+            ErrorCode::GROUP_ID_NOT_FOUND => {
+                "; the group has members of the classic protocol; use another group or that protocol"
             }
             ErrorCode::GROUP_MAX_SIZE_REACHED => "; the brokers' group.max.size allows no more members",
             ErrorCode::FENCED_INSTANCE_ID => "; group.instance.id must be another one for each consumer",
@@ -834,6 +940,16 @@ impl Group {
             Asked::Heartbeat { .. } => {
                 self.is_heartbeating = false;
                 self.heartbeat_at_ns = now_ns;
+            }
+            Asked::Beat { epoch, owned } => {
+                self.is_heartbeating = false;
+                self.heartbeat_at_ns = now_ns;
+                self.owes_owned |= owned.is_some();
+                match self.state {
+                    State::Leaving { .. } => return self.go(now_ns),
+                    State::Joining if epoch == self.epoch => self.join_again(again_ns),
+                    _ => {}
+                }
             }
             Asked::Commit { commits, generation } => {
                 self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
@@ -901,6 +1017,13 @@ impl Group {
                     self.on_heartbeat(response.error_code, now_ns);
                 }
             }
+            Asked::Beat { epoch, owned } => {
+                let response = ConsumerGroupHeartbeatResponse::decode(version, body)
+                    .map_err(|error| (ApiKey::CONSUMER_GROUP_HEARTBEAT, error))?;
+                if epoch == self.epoch {
+                    self.on_beat(response, owned, now_ns);
+                }
+            }
             Asked::Commit { generation, commits } => {
                 self.commits_in_flight = self.commits_in_flight.saturating_sub(1);
                 let response = OffsetCommitResponse::decode(version, body)
@@ -964,7 +1087,7 @@ impl Group {
             let topics: BTreeSet<String> = response
                 .members
                 .iter()
-                .flat_map(|member| Subscriber::of(member).topics)
+                .flat_map(|member| Subscriber::of(member, AssignmentStrategy::Range).topics)
                 .collect();
             self.cluster.watch_topics(topics.iter().map(String::as_str));
             if response.skip_assignment {
@@ -1011,25 +1134,20 @@ impl Group {
         } else {
             consumer_protocol::decode(&response.assignment).map_err(|error| (ApiKey::SYNC_GROUP, error))?
         };
-        let mut partitions: Vec<TopicPartition> = assignment
-            .assigned_partitions
-            .into_iter()
-            .flat_map(|topic| {
-                let name = topic.topic;
-                topic
-                    .partitions
-                    .into_iter()
-                    .map(move |partition| (name.clone(), partition))
-            })
-            .collect();
-        partitions.sort();
-        self.state = State::Stable;
+        let partitions = assignor::flat(assignment.assigned_partitions);
+        let keeps = self.is_cooperative();
+        let loses = keeps && self.owned.iter().any(|own| !partitions.contains(own));
+        self.owned.clone_from(&partitions);
+        self.owned_generation = self.generation;
+        // Who loses something joins again once it is given up, so that it can be handed on.
+        self.state = if loses { State::Revoking } else { State::Stable };
         self.alive_ns = now_ns;
         self.is_heartbeating = false;
         self.heartbeat_at_ns = now_ns.saturating_add(self.settings.heartbeat_interval_ns);
         self.events.push_back(GroupEvent::Assigned {
             generation: self.generation,
             partitions,
+            keeps,
         });
         Ok(())
     }
@@ -1055,6 +1173,182 @@ impl Group {
         }
     }
 
+    /// A heartbeat of the newer protocol (KIP-848), which also joins and leaves.
+    fn send_beat(&mut self, coordinator: Node, member_epoch: i32, now_ns: u64) {
+        let GroupProtocol::Consumer(assignor) = &self.settings.protocol else {
+            return;
+        };
+        if self.member_id.is_empty() {
+            match fresh_member_id() {
+                Ok(id) => self.member_id = id,
+                Err(error) => return self.fail(error),
+            }
+        }
+        let joins = member_epoch == JOINS;
+        let owned = match member_epoch {
+            JOINS => Some(Vec::new()),
+            LEAVES => None,
+            _ => self.owes_owned.then(|| self.owned.clone()),
+        };
+        let milliseconds = |ns: u64| i32::try_from(ns / 1_000_000).unwrap_or(i32::MAX);
+        let request = ConsumerGroupHeartbeatRequest {
+            group_id: self.settings.group_id.clone(),
+            member_id: self.member_id.clone(),
+            member_epoch,
+            instance_id: self.settings.group_instance_id.clone(),
+            rack_id: self.settings.rack.clone().filter(|_| joins),
+            rebalance_timeout_ms: if joins {
+                milliseconds(self.settings.rebalance_timeout_ns)
+            } else {
+                -1
+            },
+            subscribed_topic_names: joins.then(|| self.topics.clone()),
+            server_assignor: assignor.clone().filter(|_| joins),
+            topic_partitions: owned.as_ref().map(|owned| self.by_topic_id(owned)),
+            ..Default::default()
+        };
+        let tag = Asked::Beat {
+            epoch: self.epoch,
+            owned,
+        };
+        match self.cluster.send(coordinator, &request, tag, now_ns) {
+            Ok(()) => {
+                self.is_heartbeating = true;
+                self.owes_owned = false;
+                if joins {
+                    self.state = State::Joining;
+                }
+            }
+            Err(SendError::Unsupported(unsupported)) => self.fail(format!(
+                "group.protocol=consumer needs brokers of Kafka 4.0 or newer: {unsupported}; set it to classic"
+            )),
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn by_topic_id(&self, owned: &[TopicPartition]) -> Vec<consumer_group_heartbeat::TopicPartitions> {
+        let topics = &self.cluster.metadata().topics;
+        assignor::by_topic(owned)
+            .into_iter()
+            .filter_map(|topic| {
+                Some(consumer_group_heartbeat::TopicPartitions {
+                    topic_id: topics.get(&topic.topic)?.topic_id,
+                    partitions: topic.partitions,
+                })
+            })
+            .collect()
+    }
+
+    fn keep_beating(&mut self, coordinator: Node, now_ns: u64) -> u64 {
+        self.adopt(now_ns);
+        if !matches!(self.state, State::Stable) {
+            return u64::MAX;
+        }
+        let look_ns = if self.given.is_some() {
+            now_ns + 10_000_000
+        } else {
+            u64::MAX
+        };
+        if self.is_heartbeating {
+            return look_ns;
+        }
+        if now_ns < self.heartbeat_at_ns {
+            return look_ns.min(self.heartbeat_at_ns);
+        }
+        self.send_beat(coordinator, self.generation, now_ns);
+        look_ns
+    }
+
+    fn on_beat(
+        &mut self,
+        response: ConsumerGroupHeartbeatResponse,
+        owned: Option<Vec<TopicPartition>>,
+        now_ns: u64,
+    ) {
+        self.is_heartbeating = false;
+        if let State::Leaving { .. } = self.state {
+            return self.go(now_ns);
+        }
+        let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
+        match response.error_code {
+            ErrorCode::NONE => {}
+            ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::FENCED_MEMBER_EPOCH => {
+                if matches!(self.state, State::Joining) {
+                    return self.join_again(again_ns);
+                }
+                return self.be_thrown_out(response.error_code, now_ns);
+            }
+            error if error.is_retriable() => {
+                self.owes_owned |= owned.is_some();
+                self.heartbeat_at_ns = again_ns;
+                if matches!(self.state, State::Joining) {
+                    self.join_again(again_ns);
+                }
+                if error.refreshes_coordinator() {
+                    self.coordinator_is_lost(now_ns);
+                }
+                return;
+            }
+            // The member that has the name may be about to leave.
+            ErrorCode::UNRELEASED_INSTANCE_ID => return self.join_again(again_ns),
+            error => {
+                return self.refuse(ApiKey::CONSUMER_GROUP_HEARTBEAT, error, response.error_message);
+            }
+        }
+        if let Some(id) = response.member_id.filter(|id| !id.is_empty()) {
+            self.member_id = id;
+        }
+        self.alive_ns = now_ns;
+        self.generation = response.member_epoch;
+        let interval_ns = u64::try_from(response.heartbeat_interval_ms).unwrap_or(0) * 1_000_000;
+        self.heartbeat_at_ns = now_ns.saturating_add(interval_ns.max(1_000_000));
+        self.state = State::Stable;
+        if let Some(assignment) = response.assignment {
+            let given = assignment.topic_partitions.into_iter();
+            self.given = Some(given.map(|topic| (topic.topic_id, topic.partitions)).collect());
+            self.adopt(now_ns);
+        }
+    }
+
+    /// Takes over what the coordinator gives, once the topics' names are known.
+    fn adopt(&mut self, now_ns: u64) {
+        let Some(given) = self.given.take() else {
+            return;
+        };
+        let names: HashMap<Uuid, &String> = self
+            .cluster
+            .metadata()
+            .topics
+            .iter()
+            .map(|(name, info)| (info.topic_id, name))
+            .collect();
+        if given.iter().any(|(id, _)| !names.contains_key(id)) {
+            self.given = Some(given);
+            if now_ns >= self.missing_topic_look_ns {
+                self.missing_topic_look_ns = now_ns + MISSING_TOPIC_LOOK_NS / 10;
+                self.cluster.want_metadata();
+            }
+            return;
+        }
+        let mut partitions: Vec<TopicPartition> = given
+            .iter()
+            .flat_map(|(id, indexes)| indexes.iter().map(|&index| (names[id].clone(), index)))
+            .collect();
+        partitions.sort();
+        // What it has already needs nothing; the first assignment is news even if it is empty.
+        if self.owned_generation >= 0 && partitions == self.owned {
+            return;
+        }
+        self.owned.clone_from(&partitions);
+        self.owned_generation = self.generation;
+        self.state = State::Revoking;
+        self.events.push_back(GroupEvent::Assigned {
+            generation: self.generation,
+            partitions,
+            keeps: true,
+        });
+    }
+
     fn on_committed(
         &mut self,
         generation: i32,
@@ -1078,6 +1372,12 @@ impl Group {
             return;
         };
         let error = partition.error_code;
+        // Committed in the epoch before: in the newer protocol the member is the same.
+        if error == ErrorCode::STALE_MEMBER_EPOCH && self.generation >= 0 && generation != self.generation {
+            self.commit_wanted.get_or_insert(commits);
+            self.commit_at_ns = now_ns;
+            return;
+        }
         let is_current = generation == self.generation;
         if error.is_retriable() && error != ErrorCode::UNKNOWN_TOPIC_OR_PARTITION && is_current {
             if error.refreshes_coordinator() {
@@ -1101,7 +1401,10 @@ impl Group {
         }
         match error {
             ErrorCode::REBALANCE_IN_PROGRESS => self.start_rebalance(),
-            ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION => self.be_thrown_out(error, now_ns),
+            ErrorCode::UNKNOWN_MEMBER_ID
+            | ErrorCode::ILLEGAL_GENERATION
+            | ErrorCode::FENCED_MEMBER_EPOCH
+            | ErrorCode::STALE_MEMBER_EPOCH => self.be_thrown_out(error, now_ns),
             ErrorCode::FENCED_INSTANCE_ID | ErrorCode::GROUP_AUTHORIZATION_FAILED => {
                 self.refuse(ApiKey::OFFSET_COMMIT, error, None);
             }
@@ -1151,6 +1454,10 @@ impl Group {
                     .collect();
                 self.events.push_back(GroupEvent::Offsets(offsets));
             }
+            // The epoch has changed since it was asked.
+            ErrorCode::STALE_MEMBER_EPOCH if self.is_new_protocol() => {
+                self.want_offsets_again(partitions, now_ns.saturating_add(self.settings.retry_backoff_ns));
+            }
             error if error.refreshes_coordinator() => {
                 self.coordinator_is_lost(now_ns);
                 self.want_offsets_again(partitions, now_ns.saturating_add(self.settings.retry_backoff_ns));
@@ -1171,170 +1478,21 @@ impl Group {
     }
 }
 
+/// A member id of the newer protocol, which is the member's to make (KIP-1082).
+fn fresh_member_id() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system has no random bytes: {error}"))?;
+    Ok(Uuid(bytes).to_string())
+}
+
 /// One member's part of an assignment, as SyncGroup carries it.
-fn in_bytes((member_id, topics): (String, Vec<(String, Vec<i32>)>)) -> SyncGroupRequestAssignment {
-    let assigned_partitions = topics
-        .into_iter()
-        .map(|(topic, partitions)| consumer_protocol::TopicPartition { topic, partitions })
-        .collect();
+fn in_bytes((member_id, own): (String, BTreeSet<TopicPartition>)) -> SyncGroupRequestAssignment {
     let assignment = ConsumerProtocolAssignment {
-        assigned_partitions,
+        assigned_partitions: assignor::by_topic(&own),
         user_data: None,
     };
     SyncGroupRequestAssignment {
         member_id,
         assignment: consumer_protocol::encode(1, &assignment),
-    }
-}
-
-/// A member as the one that assigns sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subscriber {
-    /// Its id.
-    pub member_id: String,
-    /// The name of a static member.
-    pub group_instance_id: Option<String>,
-    /// What it subscribes to.
-    pub topics: Vec<String>,
-}
-
-impl Subscriber {
-    /// What a member said of itself; one whose words cannot be read gets nothing.
-    fn of(member: &JoinGroupResponseMember) -> Subscriber {
-        let subscription: ConsumerProtocolSubscription =
-            consumer_protocol::decode(&member.metadata).unwrap_or_default();
-        Subscriber {
-            member_id: member.member_id.clone(),
-            group_instance_id: member.group_instance_id.clone(),
-            topics: subscription.topics,
-        }
-    }
-
-    /// Static members come first, by name, so that their ids, which change with each start, do not matter.
-    fn rank(&self) -> (bool, &str) {
-        match &self.group_instance_id {
-            Some(name) => (false, name),
-            None => (true, &self.member_id),
-        }
-    }
-}
-
-/// What each member gets: topics with their partitions.
-pub type Assignments = BTreeMap<String, Vec<(String, Vec<i32>)>>;
-
-/// Kafka's range assignor (`RangeAssignor`): of each topic, `n` partitions are laid out in order over its `c` subscribers in
-/// order; each gets ⌊n / c⌋, and the first n mod c one more. 10 partitions over 3 members: 4, 3, 3.
-///
-/// Every member is in the result, also those that get nothing. Racks are not looked at.
-pub fn assign_ranges(partitions: &BTreeMap<String, u32>, members: &[Subscriber]) -> Assignments {
-    let mut assignments: Assignments = members
-        .iter()
-        .map(|member| (member.member_id.clone(), Vec::new()))
-        .collect();
-    for (topic, &count) in partitions {
-        let mut subscribers: Vec<&Subscriber> = members
-            .iter()
-            .filter(|member| member.topics.contains(topic))
-            .collect();
-        subscribers.sort_by(|a, b| a.rank().cmp(&b.rank()));
-        let share = count as usize / subscribers.len().max(1);
-        let extra = count as usize % subscribers.len().max(1);
-        for (place, subscriber) in subscribers.iter().enumerate() {
-            let first = share * place + place.min(extra);
-            let length = share + usize::from(place < extra);
-            if length > 0 {
-                let range = (first..first + length).map(|index| index as i32).collect();
-                if let Some(topics) = assignments.get_mut(&subscriber.member_id) {
-                    topics.push((topic.clone(), range));
-                }
-            }
-        }
-    }
-    assignments
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn subscriber(member_id: &str, name: Option<&str>, topics: &[&str]) -> Subscriber {
-        Subscriber {
-            member_id: member_id.to_owned(),
-            group_instance_id: name.map(str::to_owned),
-            topics: topics.iter().map(|&topic| topic.to_owned()).collect(),
-        }
-    }
-
-    /// The assignment in words: `member topic[partitions] …`, members by id.
-    fn check(partitions: &[(&str, u32)], members: &[Subscriber], expected: &[&str]) {
-        let counts = partitions
-            .iter()
-            .map(|&(topic, count)| (topic.to_owned(), count))
-            .collect();
-        let found: Vec<String> = assign_ranges(&counts, members)
-            .into_iter()
-            .map(|(member, topics)| {
-                let topics: Vec<String> = topics
-                    .into_iter()
-                    .map(|(topic, range)| format!(" {topic}{range:?}"))
-                    .collect();
-                format!("{member}{}", topics.concat())
-            })
-            .collect();
-        assert_eq!(found, expected);
-    }
-
-    #[test]
-    fn a_topic_is_cut_into_ranges_and_the_first_members_get_one_more() {
-        let members = [
-            subscriber("c", None, &["t"]),
-            subscriber("a", None, &["t"]),
-            subscriber("b", None, &["t"]),
-        ];
-        check(
-            &[("t", 10)],
-            &members,
-            &["a t[0, 1, 2, 3]", "b t[4, 5, 6]", "c t[7, 8, 9]"],
-        );
-        check(
-            &[("t", 12)],
-            &members,
-            &["a t[0, 1, 2, 3]", "b t[4, 5, 6, 7]", "c t[8, 9, 10, 11]"],
-        );
-        check(&[("t", 2)], &members, &["a t[0]", "b t[1]", "c"]);
-        check(&[("t", 0)], &members, &["a", "b", "c"]);
-    }
-
-    #[test]
-    fn topics_are_cut_each_by_itself_among_their_own_subscribers() {
-        let members = [
-            subscriber("a", None, &["t", "u"]),
-            subscriber("b", None, &["t", "u"]),
-        ];
-        check(
-            &[("t", 3), ("u", 3)],
-            &members,
-            &["a t[0, 1] u[0, 1]", "b t[2] u[2]"],
-        );
-        let members = [
-            subscriber("a", None, &["t"]),
-            subscriber("b", None, &["t", "u"]),
-            subscriber("c", None, &["u"]),
-        ];
-        check(
-            &[("t", 3), ("u", 2)],
-            &members,
-            &["a t[0, 1]", "b t[2] u[0]", "c u[1]"],
-        );
-    }
-
-    #[test]
-    fn static_members_come_first_by_their_names() {
-        let members = [
-            subscriber("a", None, &["t"]),
-            subscriber("z", Some("1"), &["t"]),
-            subscriber("y", Some("2"), &["t"]),
-        ];
-        check(&[("t", 4)], &members, &["a t[3]", "y t[2]", "z t[0, 1]"]);
     }
 }

@@ -6,7 +6,7 @@ use crate::verify::{Arrival, GroupBook, Verifier};
 use client::batch::Batch;
 use client::consumer::{Consumer, ConsumerEvent, Deliver, OWNERS, Subscription};
 use client::net::{ConnId, Frame, Net, NetEvent};
-use model::client_config::{ConsumerConfig, OffsetReset};
+use model::client_config::{AssignmentStrategy, ConsumerConfig, GroupProtocol, OffsetReset};
 use model::result::Event;
 use model::workload::{ConsumerPace, StampPlacement};
 use std::sync::Arc;
@@ -28,6 +28,9 @@ pub struct ConsumerPart {
     pub group: usize,
 }
 
+/// A group whose members keep partitions through rebalances is given so long to divide them evenly before the load begins.
+const SETTLED_WITHIN_NS: u64 = 15_000_000_000;
+
 /// What every consuming thread needs to know.
 #[derive(Debug)]
 pub struct ConsumingPlan {
@@ -43,6 +46,8 @@ pub struct ConsumingPlan {
     pub reset_given: bool,
     /// The topics' names, by their numbers.
     pub topic_names: Vec<String>,
+    /// Members of each group.
+    pub members_per_group: usize,
     /// Where nothing is produced: after how many records over all groups the load ends, if not by time.
     pub ends_after: Option<u64>,
 }
@@ -52,7 +57,10 @@ struct Unit {
     consumer: Consumer,
     ready: bool,
     commit_at_ns: u64,
-    rebalancing_since_ns: Option<u64>,
+    /// Since when it has no partition, once it had some.
+    without_since_ns: Option<u64>,
+    /// When it first had all that it then was assigned.
+    positioned_ns: Option<u64>,
 }
 
 /// Runs the consumers of one thread to their end.
@@ -95,7 +103,8 @@ pub fn run_thread(
             consumer,
             ready: false,
             commit_at_ns: 0,
-            rebalancing_since_ns: None,
+            without_since_ns: None,
+            positioned_ns: None,
         });
     }
     let mut thread = Thread {
@@ -182,7 +191,7 @@ impl Thread<'_> {
                 return Ok(());
             }
             match self.shared.start_ns() {
-                None => self.count_ready(),
+                None => self.count_ready(now_ns),
                 Some(start_ns) => {
                     self.deliver(now_ns);
                     self.commit(now_ns);
@@ -199,9 +208,27 @@ impl Thread<'_> {
         }
     }
 
-    fn count_ready(&mut self) {
+    fn count_ready(&mut self, now_ns: u64) {
+        // Where members keep their partitions through a rebalance, the first to come gets all of them and hands them on later.
+        let is_incremental = match &self.plan.config.group_protocol {
+            GroupProtocol::Consumer(_) => true,
+            GroupProtocol::Classic(strategies) => *strategies == [AssignmentStrategy::CooperativeSticky],
+        };
         for unit in self.units.iter_mut().filter(|unit| !unit.ready) {
             if unit.consumer.is_assigned_and_positioned() {
+                let since_ns = *unit.positioned_ns.get_or_insert(now_ns);
+                let places = &self.shared.topic_places;
+                let topics = &self.books[unit.part.group].topics;
+                let partitions: usize = topics
+                    .iter()
+                    .map(|&topic| places[topic + 1] - places[topic])
+                    .sum();
+                let members = self.plan.members_per_group.max(1);
+                let fair = partitions / members..=partitions.div_ceil(members);
+                let is_settled = fair.contains(&unit.consumer.assigned().count());
+                if is_incremental && !is_settled && now_ns.saturating_sub(since_ns) < SETTLED_WITHIN_NS {
+                    continue;
+                }
                 unit.ready = true;
                 let book = &self.books[unit.part.group];
                 for (topic, partition, position) in unit.consumer.positions() {
@@ -277,19 +304,21 @@ impl Thread<'_> {
                     // Assignments before the load are its preparation.
                     _ if start_ns.is_none() => continue,
                     ConsumerEvent::RebalanceStarted { at_ns } => {
-                        unit.rebalancing_since_ns = Some(at_ns);
-                        (
-                            "rebalance-started",
-                            at_ns,
-                            None,
-                            format!("group {group} rebalances"),
-                        )
+                        let label = format!("group {group} rebalances");
+                        ("rebalance-started", at_ns, None, label)
                     }
                     ConsumerEvent::Revoked {
                         partitions,
                         is_lost,
                         at_ns,
                     } => {
+                        if !self.shared.are_consumers_done() {
+                            let places = places_of(self.shared, self.plan, &partitions);
+                            self.books[unit.part.group].given_up(places, at_ns);
+                        }
+                        if unit.consumer.assigned().next().is_none() {
+                            unit.without_since_ns.get_or_insert(at_ns);
+                        }
                         let how = if is_lost { "lost" } else { "gave up" };
                         let label = format!(
                             "consumer {} of group {group} {how} {} partitions",
@@ -301,9 +330,11 @@ impl Thread<'_> {
                     ConsumerEvent::Assigned {
                         partitions, at_ns, ..
                     } => {
+                        let places = places_of(self.shared, self.plan, &partitions);
+                        self.books[unit.part.group].taken_up(places, at_ns);
                         let without = unit
-                            .rebalancing_since_ns
-                            .take()
+                            .without_since_ns
+                            .take_if(|_| !partitions.is_empty())
                             .map_or_else(String::new, |since| {
                                 format!(" after {:.3} s without any", (at_ns - since) as f64 / 1e9)
                             });
@@ -444,6 +475,18 @@ struct Reader<'a> {
     interval: &'a mut Interval,
     verifier: &'a mut Verifier,
     records: u64,
+}
+
+/// The places of partitions when all are counted through.
+fn places_of<'a>(
+    shared: &'a Shared,
+    plan: &'a ConsumingPlan,
+    partitions: &'a [(String, i32)],
+) -> impl Iterator<Item = usize> + 'a {
+    partitions.iter().filter_map(|(topic, partition)| {
+        let number = plan.topic_names.iter().position(|name| name == topic)?;
+        shared.partition_place(number, *partition)
+    })
 }
 
 impl Deliver for Reader<'_> {

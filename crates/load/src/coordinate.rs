@@ -351,6 +351,7 @@ impl Run {
                 StampPlacement::None
             },
             pace: workload.consumer_pace,
+            members_per_group: workload.consumers_per_subscription as usize,
             from_latest: plan.from == crate::plan::StartFrom::Latest && !prepared.created,
             topic_names: prepared.names.clone(),
             reset_given: plan.target.consumer.values.iter().any(|value| {

@@ -709,6 +709,8 @@ fn groups(plan: &LoadPlan, gathered: &Gathered) -> Vec<Group> {
             consumers_count: plan.workload.consumers_per_subscription,
             created_by_us: true,
             kept: gathered.groups_left.contains(&book.name),
+            revocations_count: Some(book.rebalanced().0),
+            unassigned_ns: Some(book.rebalanced().1),
         })
         .collect()
 }

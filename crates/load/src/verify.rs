@@ -46,6 +46,10 @@ pub struct GroupBook {
     expired: AtomicU64,
     corrupt: AtomicU64,
     foreign: AtomicU64,
+    /// By place: since when no member has the partition; 0 while one has it.
+    unassigned_since_ns: Vec<AtomicU64>,
+    unassigned_ns: AtomicU64,
+    revocations: AtomicU64,
 }
 
 /// Counts of what was found.
@@ -92,7 +96,38 @@ impl GroupBook {
             expired: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             foreign: AtomicU64::new(0),
+            unassigned_since_ns: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
+            unassigned_ns: AtomicU64::new(0),
+            revocations: AtomicU64::new(0),
         }
+    }
+
+    /// A member has given up partitions, or lost them.
+    pub fn given_up(&self, places: impl Iterator<Item = usize>, at_ns: u64) {
+        self.revocations.fetch_add(1, Ordering::Relaxed);
+        for place in places {
+            self.unassigned_since_ns[place].store(at_ns.max(1), Ordering::Release);
+        }
+    }
+
+    /// A member has partitions: its own from before, and new ones.
+    pub fn taken_up(&self, places: impl Iterator<Item = usize>, at_ns: u64) {
+        for place in places {
+            let since_ns = self.unassigned_since_ns[place].swap(0, Ordering::AcqRel);
+            if since_ns > 0 {
+                let without_ns = at_ns.saturating_sub(since_ns);
+                self.unassigned_ns.fetch_add(without_ns, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How often a member gave up partitions while the load ran, and for how long partitions then had no member, summed over
+    /// partitions.
+    pub fn rebalanced(&self) -> (u64, u64) {
+        (
+            self.revocations.load(Ordering::Relaxed),
+            self.unassigned_ns.load(Ordering::Relaxed),
+        )
     }
 
     /// The offset behind the last that was given of that partition.

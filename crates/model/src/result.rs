@@ -358,6 +358,12 @@ pub struct Group {
     pub created_by_us: bool,
     /// Whether it is still there after the run.
     pub kept: bool,
+    /// How often a member gave up partitions, or lost them, while the load ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revocations_count: Option<u64>,
+    /// For how long partitions had no member between two owners, summed over partitions, while the load ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unassigned_ns: Option<u64>,
 }
 
 /// The purposes of a phase.

@@ -233,19 +233,24 @@ fn a_property_of_another_client_is_told_only_where_it_was_meant_for_this_one() {
 }
 
 #[test]
-fn the_range_assignor_among_others_is_what_happens() {
-    let range = "org.apache.kafka.clients.consumer.RangeAssignor";
+fn strategies_are_taken_by_class_or_by_name_in_their_order() {
+    use model::client_config::{AssignmentStrategy, GroupProtocol};
+    let protocol = |properties: &str| consumer(properties).config.group_protocol;
+    assert_eq!(
+        protocol(""),
+        GroupProtocol::Classic(vec![
+            AssignmentStrategy::Range,
+            AssignmentStrategy::CooperativeSticky
+        ])
+    );
     let sticky = "org.apache.kafka.clients.consumer.StickyAssignor";
-    assert!(
-        consumer(&format!("partition.assignment.strategy={range},{sticky}"))
-            .not_honoured
-            .is_empty()
+    assert_eq!(
+        protocol(&format!("partition.assignment.strategy={sticky}, roundrobin")),
+        GroupProtocol::Classic(vec![AssignmentStrategy::Sticky, AssignmentStrategy::RoundRobin])
     );
     assert_eq!(
-        consumer(&format!("partition.assignment.strategy={sticky}"))
-            .not_honoured
-            .len(),
-        1
+        protocol("group.protocol=CONSUMER\ngroup.remote.assignor=range"),
+        GroupProtocol::Consumer(Some("range".to_owned()))
     );
 }
 
@@ -342,7 +347,16 @@ fn faults_say_where_what_and_what_is_allowed() {
         (ClientKind::Producer, "transactional.id=t1\nacks=1"),
         (ClientKind::Producer, "security.protocol=SASL_SSL"),
         (ClientKind::Producer, "security.protocol=TLS"),
-        (ClientKind::Consumer, "group.protocol=consumer"),
+        (ClientKind::Consumer, "group.protocol=newest"),
+        (
+            ClientKind::Consumer,
+            "group.protocol=consumer\nsession.timeout.ms=9000",
+        ),
+        (ClientKind::Consumer, "group.remote.assignor=uniform"),
+        (
+            ClientKind::Consumer,
+            "partition.assignment.strategy=RangeAssigner",
+        ),
         (ClientKind::Consumer, "heartbeat.interval.ms=45000"),
         (ClientKind::Consumer, "auto.offset.reset=first"),
         (ClientKind::Consumer, "isolation.level=committed"),
@@ -378,7 +392,7 @@ fn a_file_that_is_malformed_is_told_line_by_line() {
 
 #[test]
 fn every_honoured_property_of_each_client_is_resolved() {
-    let all_given = "client.rack=r\ngroup.id=g\ngroup.instance.id=i\ntransactional.id=t\n";
+    let all_given = "client.rack=r\ngroup.id=g\ngroup.instance.id=i\ntransactional.id=t\ngroup.protocol=consumer\ngroup.remote.assignor=range\n";
     let (producer, consumer) = (producer(all_given), consumer(all_given));
     let admin = given(all_given).admin().expect("sound");
     // Those of TLS and SASL are read where the protocol asks for them.

@@ -197,6 +197,8 @@ fn full() -> RunResult {
             consumers_count: 3,
             created_by_us: true,
             kept: false,
+            revocations_count: Some(0),
+            unassigned_ns: Some(0),
         }],
         phases: vec![
             Phase {

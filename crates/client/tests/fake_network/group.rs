@@ -108,6 +108,7 @@ fn stable(network: &mut Network, group: &mut Group) {
     let expected = GroupEvent::Assigned {
         generation: 5,
         partitions: vec![("t".to_owned(), 0)],
+        keeps: false,
     };
     assert_eq!(events(group), [expected]);
 }
@@ -214,7 +215,10 @@ fn what_was_read_is_committed_before_the_member_joins_again() {
     let mut group = group(&[]);
     stable(&mut network, &mut group);
     heartbeat(&mut network, &mut group, ErrorCode::REBALANCE_IN_PROGRESS);
-    assert_eq!(events(&mut group), [GroupEvent::RebalanceStarted]);
+    assert_eq!(
+        events(&mut group),
+        [GroupEvent::RebalanceStarted { keeps: false }]
+    );
     // Nothing happens until the user has given up its partitions.
     network.pass(&mut group, 100 * MS);
     assert_eq!(network.waiting(), []);
@@ -466,7 +470,7 @@ fn a_commit_that_meets_a_rebalance_starts_it() {
             events[..],
             [
                 GroupEvent::Committed { result: Err(_), .. },
-                GroupEvent::RebalanceStarted
+                GroupEvent::RebalanceStarted { .. }
             ]
         ),
         "{events:?}"
@@ -481,7 +485,10 @@ fn a_refused_member_says_what_it_needs() {
             "(needed: Read on Group \"g\")",
         ),
         (ErrorCode::INVALID_SESSION_TIMEOUT, "group.min.session.timeout.ms"),
-        (ErrorCode::INCONSISTENT_GROUP_PROTOCOL, "range assignor"),
+        (
+            ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+            "partition.assignment.strategy",
+        ),
         (ErrorCode::GROUP_MAX_SIZE_REACHED, "group.max.size"),
         (ErrorCode::FENCED_INSTANCE_ID, "group.instance.id"),
         (ErrorCode::INVALID_GROUP_ID, "INVALID_GROUP_ID"),
@@ -587,5 +594,258 @@ fn offsets(asked: &Asked, offsets: &[i64], error_code: ErrorCode) -> OffsetFetch
     OffsetFetchResponse {
         groups: vec![group],
         ..Default::default()
+    }
+}
+
+/// What the member says of itself for each strategy that it offers.
+fn offered(asked: &Asked) -> Vec<(String, ConsumerProtocolSubscription)> {
+    let request: JoinGroupRequest = asked.read();
+    let protocols = request.protocols.into_iter();
+    protocols
+        .map(|protocol| {
+            let subscription = consumer_protocol::decode(&protocol.metadata).expect("a subscription");
+            (protocol.name, subscription)
+        })
+        .collect()
+}
+
+#[test]
+fn strategies_are_offered_in_their_order() {
+    let mut network = Network::new().with_topic("t", 1);
+    let mut by_default = group(&[]);
+    network.pass(&mut by_default, MS);
+    let names = |asked: &Asked| {
+        let offered = offered(asked).into_iter();
+        offered.map(|(name, _)| name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(&network.take(ApiKey::JOIN_GROUP)),
+        ["range", "cooperative-sticky"]
+    );
+    let mut network = Network::new().with_topic("t", 1);
+    let strategy =
+        "partition.assignment.strategy=org.apache.kafka.clients.consumer.StickyAssignor,roundrobin";
+    let mut group = group(&[strategy]);
+    network.pass(&mut group, MS);
+    assert_eq!(names(&network.take(ApiKey::JOIN_GROUP)), ["sticky", "roundrobin"]);
+}
+
+#[test]
+fn a_cooperative_member_keeps_its_partitions_and_joins_again_for_what_it_loses() {
+    let mut network = Network::new().with_topic("t", 3);
+    let mut group = group(&["partition.assignment.strategy=cooperative-sticky"]);
+    network.pass(&mut group, MS);
+    let join = |network: &mut Network, group: &mut Group, generation: i32| {
+        let asked = network.take(ApiKey::JOIN_GROUP);
+        let response = JoinGroupResponse {
+            protocol_name: Some("cooperative-sticky".to_owned()),
+            ..joined("me", "other", generation, Vec::new())
+        };
+        network.answer::<JoinGroupRequest>(group, &asked, &response);
+        offered(&asked).pop().expect("one strategy").1
+    };
+    let told = join(&mut network, &mut group, 5);
+    assert_eq!((told.owned_partitions.len(), told.generation_id), (0, -1));
+    let asked = network.take(ApiKey::SYNC_GROUP);
+    network.answer::<SyncGroupRequest>(&mut group, &asked, &assigned("t", &[0, 1]));
+    let assigned_to = |generation: i32, indexes: &[i32]| GroupEvent::Assigned {
+        generation,
+        partitions: indexes.iter().map(|index| ("t".to_owned(), *index)).collect(),
+        keeps: true,
+    };
+    assert_eq!(events(&mut group), [assigned_to(5, &[0, 1])]);
+    group.rejoin(network.now_ns);
+    assert!(group.is_stable(), "it loses nothing");
+
+    heartbeat(&mut network, &mut group, ErrorCode::REBALANCE_IN_PROGRESS);
+    assert_eq!(events(&mut group), [GroupEvent::RebalanceStarted { keeps: true }]);
+    group.rejoin(network.now_ns);
+    network.pass(&mut group, MS);
+    let told = join(&mut network, &mut group, 6);
+    assert_eq!(told.owned_partitions[0].partitions, [0, 1]);
+    assert_eq!(told.generation_id, 5);
+    let asked = network.take(ApiKey::SYNC_GROUP);
+    network.answer::<SyncGroupRequest>(&mut group, &asked, &assigned("t", &[1]));
+    assert_eq!(events(&mut group), [assigned_to(6, &[1])]);
+    // Once the user has given up what it lost, and what was read of it is committed, it joins again.
+    group.commit(vec![commit(0, 9)]);
+    group.rejoin(network.now_ns);
+    network.pass(&mut group, MS);
+    assert_eq!(network.waiting(), [ApiKey::OFFSET_COMMIT, ApiKey::JOIN_GROUP]);
+    network.take(ApiKey::OFFSET_COMMIT);
+    let told = join(&mut network, &mut group, 7);
+    assert_eq!(
+        (told.owned_partitions[0].partitions.as_slice(), told.generation_id),
+        (&[1][..], 6)
+    );
+}
+
+mod newer_protocol {
+    use super::*;
+    use wire::Uuid;
+    use wire::messages::consumer_group_heartbeat::{
+        Assignment, ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse, TopicPartitions,
+    };
+
+    const PROPERTIES: &[&str] = &["group.protocol=consumer", "group.remote.assignor=uniform"];
+
+    fn beat(
+        network: &mut Network,
+        group: &mut Group,
+        response: ConsumerGroupHeartbeatResponse,
+    ) -> ConsumerGroupHeartbeatRequest {
+        let asked = network.take(ApiKey::CONSUMER_GROUP_HEARTBEAT);
+        network.answer::<ConsumerGroupHeartbeatRequest>(group, &asked, &response);
+        asked.read()
+    }
+
+    fn given(member_epoch: i32, indexes: Option<&[i32]>) -> ConsumerGroupHeartbeatResponse {
+        ConsumerGroupHeartbeatResponse {
+            member_epoch,
+            heartbeat_interval_ms: 5000,
+            assignment: indexes.map(|indexes| Assignment {
+                topic_partitions: vec![TopicPartitions {
+                    topic_id: network_id(),
+                    partitions: indexes.to_vec(),
+                }],
+            }),
+            ..Default::default()
+        }
+    }
+
+    fn network_id() -> Uuid {
+        Network::topic_id("t")
+    }
+
+    fn failed(error_code: ErrorCode) -> ConsumerGroupHeartbeatResponse {
+        ConsumerGroupHeartbeatResponse {
+            error_code,
+            ..Default::default()
+        }
+    }
+
+    /// A member in epoch 3 that owns partitions 0 and 1.
+    fn settled(network: &mut Network) -> Group {
+        let mut group = group(PROPERTIES);
+        network.pass(&mut group, MS);
+        let join = beat(network, &mut group, given(3, Some(&[0, 1])));
+        assert_eq!((join.member_epoch, join.member_id.len()), (0, 22));
+        assert_eq!(join.subscribed_topic_names, Some(vec!["t".to_owned()]));
+        assert_eq!(join.server_assignor.as_deref(), Some("uniform"));
+        assert_eq!(join.topic_partitions, Some(vec![]));
+        assert_eq!(join.rebalance_timeout_ms, 300_000);
+        network.pass(&mut group, 0);
+        assert_eq!(events(&mut group), [assigned_to(3, &[0, 1])]);
+        group.rejoin(network.now_ns);
+        network.pass(&mut group, 0);
+        let owns = beat(network, &mut group, given(3, None));
+        assert_eq!(owns.member_epoch, 3);
+        assert_eq!(owns.topic_partitions.expect("told")[0].partitions, [0, 1]);
+        assert_eq!(owns.subscribed_topic_names, None, "that has not changed");
+        group
+    }
+
+    fn assigned_to(generation: i32, indexes: &[i32]) -> GroupEvent {
+        GroupEvent::Assigned {
+            generation,
+            partitions: indexes.iter().map(|index| ("t".to_owned(), *index)).collect(),
+            keeps: true,
+        }
+    }
+
+    #[test]
+    fn what_is_lost_is_given_up_and_told_at_once() {
+        let mut network = Network::new().with_topic("t", 2);
+        let mut group = settled(&mut network);
+        network.pass(&mut group, 4999 * MS);
+        assert_eq!(network.waiting(), []);
+        network.pass(&mut group, MS);
+        let plain = beat(&mut network, &mut group, given(3, Some(&[0])));
+        assert_eq!(plain.topic_partitions, None, "that has not changed");
+        network.pass(&mut group, 0);
+        assert_eq!(events(&mut group), [assigned_to(3, &[0])]);
+        group.commit(vec![commit(1, 7)]);
+        group.rejoin(network.now_ns);
+        network.pass(&mut group, 0);
+        assert_eq!(
+            network.waiting(),
+            [ApiKey::OFFSET_COMMIT, ApiKey::CONSUMER_GROUP_HEARTBEAT],
+            "the commit goes first"
+        );
+        let asked = network.take(ApiKey::OFFSET_COMMIT);
+        let request: OffsetCommitRequest = asked.read();
+        assert_eq!(
+            (asked.version >= 9, request.generation_id_or_member_epoch),
+            (true, 3)
+        );
+        let response = committed(&asked, ErrorCode::NONE);
+        network.answer::<OffsetCommitRequest>(&mut group, &asked, &response);
+        // What is committed before the heartbeat is answered still names the old epoch, and is made again in the new one.
+        group.commit(vec![commit(0, 3)]);
+        network.pass(&mut group, 0);
+        let owns = beat(&mut network, &mut group, given(4, None));
+        assert_eq!(owns.topic_partitions.expect("told")[0].partitions, [0]);
+        assert_eq!(group.generation(), 4);
+        let asked = network.take(ApiKey::OFFSET_COMMIT);
+        let response = committed(&asked, ErrorCode::STALE_MEMBER_EPOCH);
+        network.answer::<OffsetCommitRequest>(&mut group, &asked, &response);
+        network.pass(&mut group, MS);
+        let again: OffsetCommitRequest = network.take(ApiKey::OFFSET_COMMIT).read();
+        assert_eq!(again.generation_id_or_member_epoch, 4);
+    }
+
+    #[test]
+    fn a_fenced_member_loses_all_and_joins_again_under_its_id() {
+        let mut network = Network::new().with_topic("t", 2);
+        let mut group = settled(&mut network);
+        let id = group.member_id().to_owned();
+        network.pass(&mut group, 5000 * MS);
+        beat(&mut network, &mut group, failed(ErrorCode::FENCED_MEMBER_EPOCH));
+        assert!(matches!(events(&mut group)[..], [GroupEvent::Lost { .. }]));
+        network.pass(&mut group, MS);
+        let join = beat(&mut network, &mut group, given(9, Some(&[1])));
+        assert_eq!((join.member_epoch, join.member_id), (0, id));
+        network.pass(&mut group, 0);
+        assert_eq!(events(&mut group), [assigned_to(9, &[1])]);
+    }
+
+    #[test]
+    fn leaving_is_said_and_brokers_that_are_too_old_are_named() {
+        let mut network = Network::new().with_topic("t", 2);
+        let mut group = settled(&mut network);
+        group.leave(network.now_ns, network.now_ns + 1000 * MS);
+        network.pass(&mut group, 0);
+        let leaves = beat(&mut network, &mut group, given(-1, None));
+        assert_eq!(leaves.member_epoch, -1);
+        assert!(group.is_gone());
+
+        let mut network = Network::new().with_topic("t", 1);
+        network.lacks.push(ApiKey::CONSUMER_GROUP_HEARTBEAT);
+        let mut group = super::group(PROPERTIES);
+        network.pass(&mut group, MS);
+        let told = events(&mut group);
+        assert!(
+            matches!(&told[..], [GroupEvent::Failed { reason }] if reason.contains("Kafka 4.0 or newer")),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn what_the_coordinator_refuses_is_explained() {
+        for (error, words) in [
+            (ErrorCode::UNSUPPORTED_ASSIGNOR, "group.consumer.assignors"),
+            (ErrorCode::GROUP_ID_NOT_FOUND, "classic protocol"),
+            (ErrorCode::GROUP_AUTHORIZATION_FAILED, "READ"),
+        ] {
+            let mut network = Network::new().with_topic("t", 1);
+            let mut group = group(PROPERTIES);
+            network.pass(&mut group, MS);
+            beat(&mut network, &mut group, failed(error));
+            let told = events(&mut group);
+            assert!(
+                matches!(&told[..], [GroupEvent::Failed { reason }] if reason.to_uppercase().contains(&words.to_uppercase())),
+                "{told:?}"
+            );
+        }
     }
 }

@@ -122,6 +122,8 @@ pub struct Network {
     pub coordinator_asked: usize,
     /// Features that the cluster has agreed on.
     pub features: BTreeMap<String, i16>,
+    /// APIs that the brokers do not serve.
+    pub lacks: Vec<ApiKey>,
     conns: HashMap<ConnId, i32>,
     pending: VecDeque<(ConnId, NetEvent)>,
     asked: VecDeque<Asked>,
@@ -139,6 +141,7 @@ impl Network {
             metadata_asked: 0,
             coordinator_asked: 0,
             features: BTreeMap::new(),
+            lacks: Vec::new(),
             conns: HashMap::new(),
             pending: VecDeque::new(),
             asked: VecDeque::new(),
@@ -152,6 +155,13 @@ impl Network {
             (0..partitions).map(|index| (index % 3 + 1, 0)).collect(),
         );
         self
+    }
+
+    /// The id of the topic of that name.
+    pub fn topic_id(name: &str) -> wire::Uuid {
+        let mut bytes = [9; 16];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        wire::Uuid(bytes)
     }
 
     /// Lets time pass and everything happen that happens without the test's answers.
@@ -304,6 +314,7 @@ impl Network {
     fn versions(&self) -> ApiVersionsResponse {
         let api_keys = ApiKey::ALL
             .iter()
+            .filter(|key| !self.lacks.contains(key))
             .map(|&api_key| ApiVersion {
                 api_key,
                 min_version: 0,
@@ -371,6 +382,7 @@ impl Network {
             (Some(_), None) => ErrorCode::NONE,
         };
         MetadataResponseTopic {
+            topic_id: Network::topic_id(&name),
             name: Some(name),
             error_code,
             partitions,

@@ -188,6 +188,67 @@ fn when_a_member_leaves_the_others_take_over_where_it_stopped() {
     assert!(player.consumer.counts().rebalances >= 1);
 }
 
+/// Members come and go while records are produced: each record comes once, and what members keep they go on reading.
+fn members_come_and_go(properties: &[&str], keeps: bool) {
+    let brokers = brokers(2);
+    create(&mut admin(&brokers.bootstrap()), "t", 12, 2);
+    let given = [&["group.id=g", "auto.commit.interval.ms=60000"], properties].concat();
+    let config = consumer_config(&brokers.bootstrap(), &given);
+    let mut stage = Stage::new();
+    let settle = |stage: &mut Stage, players: &[usize]| {
+        let each = 12 / players.len();
+        stage.until("all members have their part", |stage| {
+            players.iter().all(|&index| {
+                let player = &stage.players[index];
+                player.consumer.is_assigned_and_positioned() && player.assigned().len() == each
+            })
+        });
+    };
+    stage.add(&config, &group_of("t"));
+    settle(&mut stage, &[0]);
+    produce(&brokers.bootstrap(), "t", 12, 0..40);
+    stage.until("all records come", |stage| stage.seen() == 480);
+    let before = stage.players[0].assigned();
+    stage.add(&config, &group_of("t"));
+    stage.add(&config, &group_of("t"));
+    settle(&mut stage, &[0, 1, 2]);
+    produce(&brokers.bootstrap(), "t", 12, 40..80);
+    stage.until("all records come", |stage| stage.seen() == 960);
+    stage.leave(1);
+    settle(&mut stage, &[0, 2]);
+    produce(&brokers.bootstrap(), "t", 12, 80..120);
+    stage.until("all records come", |stage| stage.seen() == 1440);
+    assert_each_once(&stage, "t", 12, 0, 120);
+    let first = &stage.players[0];
+    let given_up: usize = first
+        .events
+        .iter()
+        .map(|event| match event {
+            ConsumerEvent::Revoked { partitions, .. } => partitions.len(),
+            _ => 0,
+        })
+        .sum();
+    if keeps {
+        assert_eq!(given_up, 8, "no more than the others got");
+        assert!(first.assigned().iter().filter(|own| before.contains(own)).count() >= 4);
+    } else {
+        assert!(given_up > 12, "all of it, each time");
+    }
+}
+
+#[test]
+fn members_of_every_strategy_come_and_go_without_loss_or_repetition() {
+    for strategy in ["range", "roundrobin", "sticky"] {
+        members_come_and_go(&[&format!("partition.assignment.strategy={strategy}")], false);
+    }
+    members_come_and_go(&["partition.assignment.strategy=cooperative-sticky"], true);
+}
+
+#[test]
+fn members_of_the_newer_protocol_come_and_go_without_loss_or_repetition() {
+    members_come_and_go(&["group.protocol=consumer"], true);
+}
+
 #[test]
 fn what_one_consumer_commits_the_next_begins_after() {
     let brokers = brokers(1);

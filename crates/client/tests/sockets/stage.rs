@@ -16,8 +16,13 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 /// Embedded brokers on free ports.
 pub fn brokers(count: usize) -> Handle {
+    // Members of groups of the newer protocol are told by the brokers how often to speak.
+    let properties = [("group.consumer.heartbeat.interval.ms", "50")];
     broker::start(broker::Config {
         brokers: count,
+        properties: properties
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
         ..broker::Config::default()
     })
     .expect("brokers start")
@@ -75,11 +80,13 @@ pub fn create(admin: &mut Admin, name: &str, partitions: u32, replication_factor
 pub fn consumer_config(bootstrap: &str, more: &[&str]) -> ConsumerConfig {
     let mut given = vec![
         "fetch.max.wait.ms=50",
-        "heartbeat.interval.ms=50",
         "retry.backoff.ms=20",
-        "session.timeout.ms=6000",
         "auto.offset.reset=earliest",
     ];
+    // The brokers decide these in the newer protocol.
+    if !more.contains(&"group.protocol=consumer") {
+        given.extend(["heartbeat.interval.ms=50", "session.timeout.ms=6000"]);
+    }
     given.extend(more);
     properties(bootstrap, &given)
         .consumer()

@@ -274,6 +274,58 @@ impl IsolationLevel {
     }
 }
 
+/// `partition.assignment.strategy`: how the leader of a classic group divides partitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AssignmentStrategy {
+    /// Each topic's partitions in ranges, over its subscribers in order.
+    Range,
+    /// All partitions in turn.
+    RoundRobin,
+    /// Evenly, and as they were as far as that goes together; members give everything up in between (KIP-54).
+    Sticky,
+    /// The same, and members give up only what they lose (KIP-429).
+    CooperativeSticky,
+}
+
+impl AssignmentStrategy {
+    /// All of them.
+    pub const ALL: [AssignmentStrategy; 4] = [
+        AssignmentStrategy::Range,
+        AssignmentStrategy::RoundRobin,
+        AssignmentStrategy::Sticky,
+        AssignmentStrategy::CooperativeSticky,
+    ];
+
+    /// Its name in JoinGroup.
+    pub const fn protocol_name(self) -> &'static str {
+        match self {
+            AssignmentStrategy::Range => "range",
+            AssignmentStrategy::RoundRobin => "roundrobin",
+            AssignmentStrategy::Sticky => "sticky",
+            AssignmentStrategy::CooperativeSticky => "cooperative-sticky",
+        }
+    }
+
+    /// The Java class that properties name it by, without its package.
+    pub const fn class_name(self) -> &'static str {
+        match self {
+            AssignmentStrategy::Range => "RangeAssignor",
+            AssignmentStrategy::RoundRobin => "RoundRobinAssignor",
+            AssignmentStrategy::Sticky => "StickyAssignor",
+            AssignmentStrategy::CooperativeSticky => "CooperativeStickyAssignor",
+        }
+    }
+}
+
+/// `group.protocol`: which protocol a consumer speaks with its group's coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupProtocol {
+    /// Members divide partitions among themselves, by the first of these that all of them have; never empty.
+    Classic(Vec<AssignmentStrategy>),
+    /// The coordinator divides them (KIP-848), by this of its assignors; by its own choice where absent.
+    Consumer(Option<String>),
+}
+
 /// The settings of a consumer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerConfig {
@@ -289,6 +341,8 @@ pub struct ConsumerConfig {
     pub max_partition_fetch_bytes: u32,
     /// `group.id`; absent where no group is joined.
     pub group_id: Option<String>,
+    /// `group.protocol`, with `partition.assignment.strategy` or `group.remote.assignor`.
+    pub group_protocol: GroupProtocol,
     /// `group.instance.id` of a static member (KIP-345).
     pub group_instance_id: Option<String>,
     /// `session.timeout.ms`: without a heartbeat for that long a member is thrown out.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::catalogue::{self, Honoured, ValueKind};
 use super::{
-    Acks, AdminConfig, ClientKind, Compression, ConnectionConfig, ConsumerConfig, HostPort, IsolationLevel,
-    OffsetReset, PartitionerConfig, ProducerConfig, Secret, TransactionConfig,
+    Acks, AdminConfig, AssignmentStrategy, ClientKind, Compression, ConnectionConfig, ConsumerConfig,
+    GroupProtocol, HostPort, IsolationLevel, OffsetReset, PartitionerConfig, ProducerConfig, Secret,
+    TransactionConfig,
 };
 use crate::fault::{Fault, FaultKind, Faults, Notice};
 use crate::properties;
@@ -480,11 +481,7 @@ impl<'a> Reading<'a> {
     }
 
     fn consumer(&mut self) -> ConsumerConfig {
-        let group_protocol = self.text("group.protocol");
-        if !group_protocol.eq_ignore_ascii_case("classic") {
-            let problem = "only the classic group protocol is served; set it to classic or leave it out";
-            self.fault(FaultKind::Unsupported, "group.protocol", problem);
-        }
+        let group_protocol = self.group_protocol();
         let session_timeout = self.milliseconds("session.timeout.ms");
         let heartbeat_interval = self.milliseconds("heartbeat.interval.ms");
         if heartbeat_interval >= session_timeout {
@@ -501,6 +498,7 @@ impl<'a> Reading<'a> {
             fetch_max_bytes: self.whole("fetch.max.bytes") as u32,
             max_partition_fetch_bytes: self.whole("max.partition.fetch.bytes") as u32,
             group_id: self.optional_text("group.id"),
+            group_protocol,
             group_instance_id: self.optional_text("group.instance.id"),
             session_timeout,
             heartbeat_interval,
@@ -515,6 +513,74 @@ impl<'a> Reading<'a> {
             client_rack: self.optional_text("client.rack"),
             check_crcs: self.flag("check.crcs"),
         }
+    }
+
+    fn group_protocol(&mut self) -> GroupProtocol {
+        const STRATEGY: &str = "partition.assignment.strategy";
+        let remote_assignor = self.optional_text("group.remote.assignor");
+        let text = self.text("group.protocol");
+        let is_consumer = text.eq_ignore_ascii_case("consumer");
+        if !is_consumer && !text.eq_ignore_ascii_case("classic") {
+            self.fault(
+                FaultKind::WrongType,
+                "group.protocol",
+                "allowed: classic, consumer",
+            );
+        }
+        if is_consumer {
+            // As the Java client has it: the coordinator decides these.
+            for name in [STRATEGY, "session.timeout.ms", "heartbeat.interval.ms"] {
+                if self.given.contains_key(name) {
+                    let problem =
+                        "is not for group.protocol=consumer, where the brokers decide it; leave it out";
+                    self.fault(FaultKind::Conflict, name, problem);
+                }
+            }
+        } else if remote_assignor.is_some() {
+            let problem = "is for group.protocol=consumer; set that, or leave this out";
+            self.fault(FaultKind::Conflict, "group.remote.assignor", problem);
+        }
+        let strategies = self.assignment_strategies();
+        if is_consumer {
+            GroupProtocol::Consumer(remote_assignor)
+        } else {
+            GroupProtocol::Classic(strategies)
+        }
+    }
+
+    fn assignment_strategies(&mut self) -> Vec<AssignmentStrategy> {
+        const NAME: &str = "partition.assignment.strategy";
+        let text = self.text(NAME);
+        let mut strategies = Vec::new();
+        for name in text.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+            let class = name
+                .strip_prefix("org.apache.kafka.clients.consumer.")
+                .unwrap_or(name);
+            let found = AssignmentStrategy::ALL
+                .into_iter()
+                .find(|strategy| class == strategy.class_name() || class == strategy.protocol_name());
+            match found {
+                Some(strategy) if strategies.contains(&strategy) => {
+                    self.fault(FaultKind::Conflict, NAME, &format!("{name} is named twice"));
+                }
+                Some(strategy) => strategies.push(strategy),
+                None => {
+                    let known = AssignmentStrategy::ALL
+                        .map(AssignmentStrategy::class_name)
+                        .join(", ");
+                    let problem =
+                        format!("{name} is not known; allowed: {known}, with or without their package");
+                    self.fault(FaultKind::Unsupported, NAME, &problem);
+                }
+            }
+        }
+        if strategies.is_empty() {
+            if text.trim().is_empty() {
+                self.fault(FaultKind::WrongType, NAME, "names no strategy");
+            }
+            strategies.push(AssignmentStrategy::Range);
+        }
+        strategies
     }
 
     fn offset_reset(&mut self) -> OffsetReset {
