@@ -163,6 +163,33 @@ pub fn down(workspace: &Workspace, name: &str) -> Result<bool> {
     Ok(true)
 }
 
+/// Kills a node (SIGKILL); its data stays.
+pub fn kill(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
+    named(workspace, name)?.kill(node)
+}
+
+/// Starts a node again on its data, and waits until it serves.
+pub fn restart(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
+    let _lock = Cluster::lock(workspace, name)?;
+    let mut cluster = named(workspace, name)?;
+    let assembly = Assembly::of(workspace, cluster.version())?;
+    cluster.restart(&assembly, node)
+}
+
+/// Stops a node where it is (SIGSTOP): its connections stay open, and nothing is answered.
+pub fn pause(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
+    named(workspace, name)?.pause(node)
+}
+
+/// Lets a paused node go on.
+pub fn resume(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
+    named(workspace, name)?.resume(node)
+}
+
+fn named(workspace: &Workspace, name: &str) -> Result<Cluster> {
+    Cluster::find(workspace, name)?.with_context(|| format!("no cluster {name} is up"))
+}
+
 fn status(workspace: &Workspace) -> Result<()> {
     let clusters = Cluster::all(workspace)?;
     if clusters.is_empty() {

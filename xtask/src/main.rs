@@ -19,6 +19,7 @@ mod debian;
 mod fuzz;
 mod kafka;
 mod process;
+mod soak;
 mod status;
 mod suites;
 mod test;

@@ -51,6 +51,16 @@ impl Process {
         self.signal("TERM")
     }
 
+    /// Stops it where it is (SIGSTOP).
+    pub fn pause(self) -> Result<()> {
+        self.signal("STOP")
+    }
+
+    /// Lets it go on (SIGCONT).
+    pub fn resume(self) -> Result<()> {
+        self.signal("CONT")
+    }
+
     /// Waits for the end that [`terminate`](Self::terminate) asked for, and kills it where it does not come in time.
     pub fn finish(self, grace: Duration) -> Result<()> {
         if self.wait_end(grace) {

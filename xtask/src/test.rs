@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tier::Progress;
 use crate::workspace::Workspace;
-use crate::{debian, kafka, status, suites};
+use crate::{debian, kafka, soak, status, suites};
 
 /// The cluster that the interop tests use, apart from one that a person has started.
 const CLUSTER: &str = "test";
@@ -37,6 +37,15 @@ pub struct Arguments {
     /// stopped
     #[arg(long, conflicts_with = "versions")]
     interop: bool,
+    /// Drawn loads while brokers go and come back, on embedded brokers and on real Kafka, and what must hold for all of them
+    #[arg(long, conflicts_with_all = ["versions", "interop"])]
+    soak: bool,
+    /// With --soak: for about so many minutes
+    #[arg(long, default_value_t = 30, requires = "soak")]
+    minutes: u64,
+    /// With --soak: only the slice of this seed
+    #[arg(long, requires = "soak")]
+    seed: Option<u64>,
 }
 
 /// Runs the tier that is asked for. The last line on standard output is `N passed, N failed`; what could not be run at all
@@ -47,6 +56,9 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.interop {
         return others(workspace);
+    }
+    if arguments.soak {
+        return soak::run(workspace, arguments.minutes, arguments.seed);
     }
     let start = Instant::now();
     let mut counts = Counts::default();
@@ -205,7 +217,7 @@ fn workspace_tests(workspace: &Workspace) -> Result<Counts> {
 }
 
 /// The release binary, and the programs that it is tested with.
-fn prepare_interop(workspace: &Workspace) -> Result<()> {
+pub fn prepare_interop(workspace: &Workspace) -> Result<()> {
     eprintln!("building the release binary");
     let built = workspace
         .cargo()

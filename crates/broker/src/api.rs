@@ -47,6 +47,7 @@ use crate::buffer::Buffer;
 use crate::cluster::{Cluster, Timer};
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::waiting::{Awaited, WaitingRequest};
+use model::broker_script::Lie;
 use std::ops::Range;
 use std::sync::Arc;
 use wire::codec::{Message, Reader, Request};
@@ -134,6 +135,8 @@ pub(crate) struct Frame<'a> {
     pub(crate) connection: ConnectionId,
     pub(crate) broker: i32,
     pub(crate) client_host: &'a str,
+    /// What is done with its first batch in place of what is acknowledged.
+    pub(crate) lie: Option<Lie>,
 }
 
 /// Serves one request. Everything that takes long (checksums) is done before `lock` is asked for the cluster.
@@ -167,7 +170,7 @@ where
         };
         // Where the topic has LogAppendTime, the batch is written to on append.
         drop(bytes);
-        let checked = produce.check();
+        let checked = produce.check().with_lie(frame.lie);
         return produce::serve(&mut lock(), now, (frame.broker, to), checked);
     }
     dispatch(&mut lock(), &context, header.api_key, &mut input).unwrap_or(Outcome::Hangup)

@@ -89,6 +89,7 @@ impl Bench {
             connection: ConnectionId { thread: 0, number },
             broker,
             client_host: "127.0.0.1",
+            lie: None,
         };
         let outcome = api::serve(frame, self.now, || &mut self.cluster);
         if let Outcome::Answer(answer) = &outcome {

@@ -51,6 +51,7 @@ impl Session {
             connection: ConnectionId { thread: 0, number },
             broker,
             client_host: "127.0.0.1",
+            lie: None,
         };
         let outcome = api::serve(frame, self.now, || &mut self.cluster);
         let mut answered = match &outcome {

@@ -5,6 +5,7 @@
 
 use crate::answer::Answer;
 use crate::buffer::Slice;
+use model::broker_script::Lie;
 use std::collections::VecDeque;
 use std::ops::Range;
 use wire::batch::{Batch, BatchError, LOG_OVERHEAD};
@@ -26,6 +27,8 @@ pub(crate) struct ProducedBatch {
     pub(crate) producer_epoch: i16,
     pub(crate) base_sequence: i32,
     pub(crate) is_transactional: bool,
+    /// What is done with it in place of what is acknowledged.
+    pub(crate) lie: Option<Lie>,
 }
 
 /// The marker by which a coordinator ends a transaction.
@@ -71,6 +74,7 @@ impl ProducedBatch {
             producer_epoch: marker.producer_epoch,
             base_sequence: -1,
             is_transactional: true,
+            lie: None,
         }
     }
 
@@ -105,6 +109,7 @@ impl ProducedBatch {
                 producer_epoch: batch.producer_epoch(),
                 base_sequence: batch.base_sequence(),
                 is_transactional: batch.is_transactional(),
+                lie: None,
             })
         })?;
         if produced.is_transactional && produced.producer_id < 0 {

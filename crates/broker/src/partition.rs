@@ -8,6 +8,7 @@ use crate::log::{Log, Marker, ProducedBatch};
 use crate::producer_state::{ActiveProducer, Judgement, Producers, Sequenced};
 use crate::settings::TopicSettings;
 use crate::stable_offset::Transactions;
+use model::broker_script::Lie;
 use wire::ErrorCode;
 use wire::fetch::AbortedTransaction;
 
@@ -65,6 +66,8 @@ pub(crate) struct Partition {
     high_watermark: i64,
     producers: Producers,
     transactions: Transactions,
+    /// A batch that is acknowledged and goes behind the next one, as a script has it.
+    held_back: Option<ProducedBatch>,
     /// Fetches that wait for records here.
     pub(crate) waiting_fetches: Vec<u64>,
     /// Produce requests that wait for the high watermark here.
@@ -97,6 +100,7 @@ impl Partition {
             high_watermark: 0,
             producers: Producers::default(),
             transactions: Transactions::default(),
+            held_back: None,
             waiting_fetches: Vec::new(),
             waiting_produces: Vec::new(),
         }
@@ -239,7 +243,7 @@ impl Partition {
                 .with_mut(|bytes| wire::batch::set_log_append_time(bytes, now_ms));
             stamped.max_timestamp_ms = now_ms;
         }
-        let base_offset = self.log.append(&stamped, self.leader_epoch, now_ms);
+        let base_offset = self.keep(&stamped, now_ms);
         if let Some(sequenced) = sequenced {
             self.producers.remember(&sequenced, base_offset, now_ms);
         }
@@ -253,10 +257,33 @@ impl Partition {
         }
         Ok(Appended {
             base_offset,
-            end_offset: base_offset + records,
+            // What a lie keeps back is not awaited.
+            end_offset: (base_offset + records).min(self.log.end_offset()),
             log_append_time_ms,
             grown_bytes: batch.slice.len_bytes(),
         })
+    }
+
+    /// Appends a batch, or does what a script has it done with instead; gives the offset to acknowledge.
+    fn keep(&mut self, batch: &ProducedBatch, now_ms: i64) -> i64 {
+        let end = self.log.end_offset();
+        let held = self.held_back.take();
+        let base_offset = match batch.lie {
+            None => self.log.append(batch, self.leader_epoch, now_ms),
+            Some(Lie::Lose) => end,
+            Some(Lie::Double) => {
+                self.log.append(batch, self.leader_epoch, now_ms);
+                self.log.append(batch, self.leader_epoch, now_ms)
+            }
+            Some(Lie::Swap) => {
+                self.held_back = Some(batch.clone());
+                end
+            }
+        };
+        if let Some(held) = held {
+            self.log.append(&held, self.leader_epoch, now_ms);
+        }
+        base_offset
     }
 
     /// Appends the marker that ends a producer's transaction here; gives its offset.
@@ -673,6 +700,34 @@ mod tests {
             (2, 2)
         );
         assert_eq!(bench.append(2, false), Ok(2));
+    }
+
+    #[test]
+    fn a_lie_is_acknowledged_as_the_truth_would_be() {
+        let tell = |lie: Lie| {
+            let mut bench = Bench::new(&[]);
+            let mut offsets = Vec::new();
+            for (place, lie) in [None, Some(lie), None].into_iter().enumerate() {
+                let mut batch = produced(&Pool::new(0), &vec![place as i64; place + 1], 10);
+                batch.lie = lie;
+                let appended = bench
+                    .partition
+                    .append(1, &batch, true, &bench.settings, &bench.fleet, (0, 1))
+                    .expect("acknowledged");
+                offsets.push(appended.base_offset);
+            }
+            let log = bench.partition.log();
+            let all = log.select(0, log.end_offset(), usize::MAX, false);
+            let mut answer = crate::answer::Answer::default();
+            log.serve(&all, &mut answer);
+            let bytes = answer.to_vec();
+            let counts = wire::batch::batches(&bytes).map(|batch| batch.expect("a batch").count());
+            (offsets, counts.collect::<Vec<_>>())
+        };
+        // Batches of one, two and three records; the second is lied about.
+        assert_eq!(tell(Lie::Lose), (vec![0, 1, 1], vec![1, 3]));
+        assert_eq!(tell(Lie::Double), (vec![0, 3, 5], vec![1, 2, 2, 3]));
+        assert_eq!(tell(Lie::Swap), (vec![0, 1, 1], vec![1, 3, 2]));
     }
 
     #[test]

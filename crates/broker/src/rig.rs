@@ -4,7 +4,7 @@
 //! it is carried out and how long its answer is held. When the answer is ready, [`Rig::release_at`] says when it may leave.
 
 use crate::random::Random;
-use model::broker_script::{BrokerScript, Distribution, Rule, Service};
+use model::broker_script::{BrokerScript, Distribution, Lie, Rule, Service};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use wire::{ApiKey, ErrorCode};
@@ -32,6 +32,8 @@ pub(crate) enum Fate {
     Refused(ErrorCode),
     /// It is, and the answer is this error all the same.
     Denied(ErrorCode),
+    /// It is acknowledged, and done otherwise.
+    Lied(Lie),
     /// The connection is closed.
     Dropped,
     /// The connection is never answered again.
@@ -121,6 +123,7 @@ impl Rig {
                     .as_deref()
                     .and_then(error_named)
                     .map(Fate::Denied),
+                effect.lie.map(Fate::Lied),
             ];
             if let (Fate::Served, Some(decided)) = (fate, decided.into_iter().flatten().next()) {
                 fate = decided;

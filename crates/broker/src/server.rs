@@ -170,7 +170,7 @@ impl Shared {
             Fate::Refused(error) | Fate::Denied(error) => {
                 judged.pending.instead = glance.failed(frame, error);
             }
-            Fate::Served | Fate::Dropped | Fate::Silenced => {}
+            Fate::Served | Fate::Lied(_) | Fate::Dropped | Fate::Silenced => {}
         }
         judged
     }
@@ -686,11 +686,19 @@ impl Worker {
                     },
                     broker: connection.broker,
                     client_host: &connection.host,
+                    lie: None,
                 };
                 let name = (self.index as u64) << 32 | number as u64;
                 let Judged { fate, mut pending } = self.shared.judge(&frame, name, now);
                 let outbox = &mut self.outbox;
                 let outcome = match fate {
+                    Fate::Lied(lie) => {
+                        let frame = Frame {
+                            lie: Some(lie),
+                            ..frame
+                        };
+                        api::serve(frame, now, || self.shared.lock(outbox, Some(self.index)))
+                    }
                     Fate::Served => api::serve(frame, now, || self.shared.lock(outbox, Some(self.index))),
                     Fate::Denied(_) => {
                         let outcome = api::serve(frame, now, || self.shared.lock(outbox, Some(self.index)));

@@ -199,6 +199,16 @@ enum Place {
     Known,
 }
 
+impl Place {
+    /// After a change of the assignment, which leaves answers that are on their way without meaning.
+    fn asked_anew(self) -> Place {
+        match self {
+            Place::Asked { at, from } => Place::Sought { at, from },
+            other => other,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Partition {
     topic: Arc<str>,
@@ -712,6 +722,7 @@ impl Consumer {
         for ((topic, index), start) in chosen {
             if let Some(mut partition) = kept.remove(&(topic.clone(), *index)) {
                 partition.fetch_at = partition.delivered;
+                partition.place = partition.place.asked_anew();
                 self.by_name
                     .entry(Arc::clone(&partition.topic))
                     .or_default()

@@ -14,7 +14,7 @@ use crate::admin::{TopicPartition, found_coordinator};
 use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos};
 use crate::net::{ConnId, Frame, NetAction, NetEvent};
 use crate::rights::Refusal;
-use assignor::Subscriber;
+use assignor::{Owned, Subscriber};
 use model::client_config::{AssignmentStrategy, ConsumerConfig, GroupProtocol};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -511,6 +511,11 @@ impl Group {
         if self.commit_wanted.is_none() || (self.commits_in_flight > 0 && !goes_at_once) {
             return u64::MAX;
         }
+        // Who goes on reading while it joins would commit behind the join, by then in the old generation.
+        let is_joining = matches!(self.state, State::Joining | State::Joined { .. } | State::Syncing);
+        if is_joining && !self.is_new_protocol() {
+            return u64::MAX;
+        }
         if now_ns < self.commit_at_ns {
             return self.commit_at_ns;
         }
@@ -648,7 +653,11 @@ impl Group {
             return;
         };
         // With an eager strategy what is told is what it last owned, for the sticky one to give it back.
-        let owned = (self.owned.as_slice(), self.owned_generation);
+        let owned = Owned {
+            partitions: &self.owned,
+            generation: self.owned_generation,
+            is_kept: self.is_cooperative(),
+        };
         let protocols = strategies
             .iter()
             .map(|&strategy| JoinGroupRequestProtocol {
@@ -1066,6 +1075,12 @@ impl Group {
                 self.member_id = response.member_id;
                 return self.join_again(now_ns);
             }
+            // Who kept partitions while it joined has lost them.
+            error @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)
+                if self.is_cooperative() && !self.owned.is_empty() =>
+            {
+                return self.be_thrown_out(error, now_ns);
+            }
             ErrorCode::UNKNOWN_MEMBER_ID => {
                 self.member_id.clear();
                 return self.join_again(now_ns);
@@ -1105,6 +1120,12 @@ impl Group {
             ErrorCode::NONE => {}
             ErrorCode::REBALANCE_IN_PROGRESS => {
                 self.join_again(now_ns);
+                return Ok(());
+            }
+            error @ (ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION)
+                if self.is_cooperative() && !self.owned.is_empty() =>
+            {
+                self.be_thrown_out(error, now_ns);
                 return Ok(());
             }
             ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION => {

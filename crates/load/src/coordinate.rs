@@ -41,6 +41,8 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const CONNECT_WITHIN: Duration = Duration::from_secs(25);
 /// How long the end offsets before the load are waited for.
 const BASELINE_WITHIN: Duration = Duration::from_secs(10);
+/// Of more groups the committed offsets are not asked for at the end.
+const MOST_GROUPS_ASKED: usize = 100;
 /// After an interruption what was sent is awaited for no longer than this.
 const INTERRUPTED_DRAIN_NS: u64 = 1_000_000_000;
 /// Calls to a cluster that has not answered before.
@@ -108,6 +110,8 @@ pub struct Gathered {
     pub interrupted: bool,
     /// Groups and whether they are left.
     pub groups_left: Vec<String>,
+    /// Records that groups have committed beyond what they were given.
+    pub committed_ahead: Option<u64>,
     /// Topics that are left.
     pub topics_left: Vec<String>,
     /// What was told of the sender's clock, where another run sends.
@@ -397,6 +401,7 @@ impl Run {
                 failure: None,
                 interrupted: false,
                 groups_left: Vec::new(),
+                committed_ahead: None,
                 topics_left: Vec::new(),
                 told: None,
                 schedule,
@@ -933,6 +938,14 @@ impl Run {
             again = Some(Admin::connect(&config, shared.clock, LAST_CALLS_WITHIN));
         }
         let made_groups = self.group_names();
+        let asked = match &mut again {
+            None => Some(&mut *admin),
+            Some(Ok(again)) => Some(again),
+            Some(Err(_)) => None,
+        };
+        if let Some(admin) = asked {
+            self.gathered.committed_ahead = self.committed_ahead(admin);
+        }
         if !plan.keep && !plan.embedded {
             let _ = sink.take(LoadEvent::Step("removing what was made"));
         }
@@ -972,6 +985,25 @@ impl Run {
             self.gathered.topics_left = left.into_iter().map(|(name, _)| name).collect();
         }
         self.gathered.end_ns = shared.clock.now_ns();
+    }
+
+    /// Records that groups have committed beyond what they were given; `None` where that cannot be asked.
+    fn committed_ahead(&self, admin: &mut Admin) -> Option<u64> {
+        if self.gathered.books.is_empty() || self.gathered.books.len() > MOST_GROUPS_ASKED {
+            return None;
+        }
+        let names = &self.gathered.prepared.names;
+        let mut ahead = 0;
+        for book in &self.gathered.books {
+            for ((topic, partition), offset) in admin.committed_offsets(&book.name).ok()? {
+                let number = names.iter().position(|name| *name == topic);
+                let place = number.and_then(|number| self.gathered.shared.partition_place(number, partition));
+                if let Some(place) = place {
+                    ahead += u64::try_from(offset - book.next_offset(place)).unwrap_or(0);
+                }
+            }
+        }
+        Some(ahead)
     }
 
     fn ask_ends(&mut self, within: Duration) -> Option<EndOffsets> {

@@ -445,6 +445,7 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         sum.unread_count = unread.map(|unread| sum.unread_count.unwrap_or(0) + unread.min(missing - expired));
     }
     debug_assert!(plan.workload.consumes());
+    sum.committed_ahead_count = gathered.committed_ahead;
     Some(sum)
 }
 

@@ -91,6 +91,8 @@ pub struct Effect {
     pub error: Option<String>,
     /// The request is carried out, and the answer is this error all the same.
     pub error_after: Option<String>,
+    /// The batch is acknowledged, and what is done with it is not what was acknowledged.
+    pub lie: Option<Lie>,
     /// The connection is closed instead of an answer.
     pub drop: bool,
     /// The connection stays open and is never answered again.
@@ -109,6 +111,17 @@ impl Effect {
     pub fn is_of_requests(&self) -> bool {
         self.follower_stops.is_none() && self.down.is_none()
     }
+}
+
+/// What a broker does with a batch that it acknowledges: to see whether whoever checks it finds out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It is not kept.
+    Lose,
+    /// It is kept twice.
+    Double,
+    /// It is kept behind the batch that comes next.
+    Swap,
 }
 
 /// A length of time, fixed or drawn for each request.
@@ -137,7 +150,7 @@ pub struct Service {
     pub requests_per_second: Option<f64>,
 }
 
-const RULE_KEYS: [&str; 22] = [
+const RULE_KEYS: [&str; 23] = [
     "broker",
     "topic",
     "api",
@@ -155,6 +168,7 @@ const RULE_KEYS: [&str; 22] = [
     "stall",
     "error",
     "error_after",
+    "lie",
     "drop",
     "silence",
     "slow_follower",
@@ -299,6 +313,7 @@ impl Reading<'_> {
                     effect.error_after =
                         self.word(entry, self.known_errors, "the name of an error of Kafka's")
                 }
+                "lie" => effect.lie = self.lie(entry),
                 "drop" => effect.drop = self.flag(entry),
                 "silence" => effect.silence = self.flag(entry),
                 "slow_follower" => effect.slow_follower = self.slow_follower(entry),
@@ -339,7 +354,7 @@ impl Reading<'_> {
         if rule.effect == Effect::default() {
             problem = Some(
                 "the rule does nothing; give one of delay, service, bytes_per_second, requests_per_second, stall, error, \
-                            error_after, drop, silence, slow_follower, follower_stops, down",
+                            error_after, lie, drop, silence, slow_follower, follower_stops, down",
             );
         } else if rule.effect.stall && rule.when.length.is_none() {
             problem = Some("a stall needs an end; give `for`");
@@ -370,13 +385,14 @@ impl Reading<'_> {
             rule.effect.silence,
             rule.effect.error.is_some(),
             rule.effect.error_after.is_some(),
+            rule.effect.lie.is_some(),
         ]
         .iter()
         .filter(|given| **given)
         .count()
             > 1
         {
-            problem = Some("drop, silence, error and error_after exclude each other");
+            problem = Some("drop, silence, error, error_after and lie exclude each other");
         } else if rule.topic.is_some() && !matches!(rule.api.as_deref(), None | Some("Produce" | "Fetch")) {
             problem = Some("only Produce and Fetch name topics here; give one of them as api, or none");
         } else if (rule.effect.slow_follower.is_some()
@@ -392,6 +408,8 @@ impl Reading<'_> {
             && !matches!(rule.api.as_deref(), Some("Produce" | "Fetch"))
         {
             problem = Some("an error needs api: Produce or api: Fetch");
+        } else if rule.effect.lie.is_some() && rule.api.as_deref() != Some("Produce") {
+            problem = Some("a lie is told of batches; it needs api: Produce");
         }
         if let Some(problem) = problem {
             let fault = Fault::syntax(source(), problem);
@@ -404,6 +422,18 @@ impl Reading<'_> {
             Value::Scalar { text, .. } if !text.trim().is_empty() => Some(text.trim()),
             _ => {
                 self.fault(entry, FaultKind::WrongType, expected);
+                None
+            }
+        }
+    }
+
+    fn lie(&mut self, entry: &Entry) -> Option<Lie> {
+        match self.scalar(entry, "lose, double or swap")? {
+            "lose" => Some(Lie::Lose),
+            "double" => Some(Lie::Double),
+            "swap" => Some(Lie::Swap),
+            _ => {
+                self.fault(entry, FaultKind::WrongType, "allowed: lose, double, swap");
                 None
             }
         }

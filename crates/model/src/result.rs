@@ -522,6 +522,10 @@ pub struct Verification {
     /// Records that retention had removed from the log before a group came to read them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired_count: Option<u64>,
+    /// Records below an offset that a group had committed at the end, and that it had not been given: were it to start again,
+    /// it would never get them. Absent where the offsets could not be asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub committed_ahead_count: Option<u64>,
     /// Records that stand in the log more than once.
     pub duplicated_count: u64,
     /// Records that a group got again at an offset it already had, as after a rebalance. No fault of the log.
@@ -538,6 +542,7 @@ impl Verification {
     /// Whether any record was lost, duplicated, reordered or damaged.
     pub fn found_damage(&self) -> bool {
         self.lost_count.is_some_and(|count| count > 0)
+            || self.committed_ahead_count.is_some_and(|count| count > 0)
             || self.duplicated_count > 0
             || self.reordered_count > 0
             || self.corrupt_count > 0

@@ -59,6 +59,7 @@ fn totals(seconds: u64, failures: u64, group: &str) -> Totals {
             lost_count: Some(0),
             unread_count: Some(0),
             expired_count: Some(0),
+            committed_ahead_count: Some(0),
             duplicated_count: 0,
             redelivered_count: 0,
             reordered_count: 0,

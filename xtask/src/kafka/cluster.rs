@@ -225,6 +225,23 @@ impl Cluster {
         }
     }
 
+    /// Stops one node where it is.
+    pub fn pause(&self, id: u32) -> Result<()> {
+        self.process_of(id)?.pause()
+    }
+
+    /// Lets a paused node go on.
+    pub fn resume(&self, id: u32) -> Result<()> {
+        self.process_of(id)?.resume()
+    }
+
+    fn process_of(&self, id: u32) -> Result<Process> {
+        let node = &self.nodes[self.index_of(id)?];
+        node.process
+            .filter(|process| process.is_alive())
+            .with_context(|| format!("node {id} is down"))
+    }
+
     /// Starts one node on the data that it has, after ending it where it runs, and waits until the others know it.
     pub fn restart(&mut self, assembly: &Assembly, id: u32) -> Result<()> {
         let index = self.index_of(id)?;

@@ -14,6 +14,7 @@ use crate::partition::Refused;
 use crate::reply::ReplyTo;
 use crate::transaction::ProducerKey;
 use crate::waiting::{Awaited, WaitingRequest};
+use model::broker_script::Lie;
 use std::sync::Arc;
 use wire::codec::Reader;
 use wire::leader_hints::LeaderIdAndEpoch;
@@ -103,6 +104,17 @@ impl Produce {
             transactional_id: self.transactional_id,
             topics: topics.collect(),
         }
+    }
+}
+
+impl Checked {
+    /// The same with a lie about its first batch.
+    pub(super) fn with_lie(mut self, lie: Option<Lie>) -> Checked {
+        let mut batches = self.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+        if let Some((_, Ok(batch))) = batches.next() {
+            batch.lie = lie;
+        }
+        self
     }
 }
 

@@ -66,25 +66,45 @@ impl Subscriber {
     }
 }
 
+/// What a member was last assigned.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned<'a> {
+    /// The partitions.
+    pub partitions: &'a [TopicPartition],
+    /// In which generation; −1 for none.
+    pub generation: i32,
+    /// Whether it has them still, as in a cooperative rebalance, or has given them up to join.
+    pub is_kept: bool,
+}
+
 /// The bytes in a member's JoinGroup request for one strategy.
 pub fn metadata(
     strategy: AssignmentStrategy,
     topics: &[String],
-    (owned, generation): (&[TopicPartition], i32),
+    owned: Owned<'_>,
     rack: Option<&str>,
 ) -> Vec<u8> {
-    let owned = by_topic(owned);
+    let Owned {
+        partitions,
+        generation,
+        is_kept,
+    } = owned;
+    let owned = by_topic(partitions);
     let is_cooperative = strategy == AssignmentStrategy::CooperativeSticky;
     let user_data = match strategy {
         AssignmentStrategy::Range | AssignmentStrategy::RoundRobin => None,
-        AssignmentStrategy::Sticky => (!owned.is_empty()).then(|| write_sticky_data(&owned, generation)),
+        AssignmentStrategy::Sticky => (generation >= 0).then(|| write_sticky_data(&owned, generation)),
         AssignmentStrategy::CooperativeSticky => Some(generation.to_be_bytes().to_vec()),
     };
     let subscription = ConsumerProtocolSubscription {
         topics: topics.to_vec(),
         user_data,
-        // With an eager strategy a member has given up all that it owned before it joins.
-        owned_partitions: if is_cooperative { owned } else { Vec::new() },
+        // Who has given up all that it owned before it joins owns nothing, whatever the strategy.
+        owned_partitions: if is_cooperative && is_kept {
+            owned
+        } else {
+            Vec::new()
+        },
         generation_id: if is_cooperative { generation } else { -1 },
         rack_id: rack.map(str::to_owned),
     };
@@ -109,7 +129,12 @@ pub fn assign(
         AssignmentStrategy::Sticky => sticky(counts, members),
         AssignmentStrategy::CooperativeSticky => {
             let mut assignments = sticky(counts, members);
-            hold_back_transfers(&mut assignments, members);
+            let owners = owners(counts, members);
+            // What another member still owns is given to nobody yet (KIP-429): that member gives it up and joins again, and the
+            // next assignment hands it on.
+            for (id, own) in &mut assignments {
+                own.retain(|partition| owners.get(partition).is_none_or(|owner| owner.member_id == *id));
+            }
             assignments
         }
     }
@@ -167,11 +192,12 @@ fn round_robin(counts: &BTreeMap<String, u32>, members: &[Subscriber]) -> Assign
     assignments
 }
 
-/// `StickyAssignor` (KIP-54) in its outcome: as even as subscriptions allow, and each member keeps what it owned as far as
-/// that goes together. Of two that claim a partition the one of the newer generation had it; in the same generation neither
-/// can be believed (KIP-792).
-fn sticky(counts: &BTreeMap<String, u32>, members: &[Subscriber]) -> Assignments {
-    let mut assignments = nothing(members);
+/// Who owns what, of what exists and is read by its owner. Of two that claim a partition the one of the newer generation has
+/// it; in the same generation neither can be believed (KIP-792).
+fn owners<'a>(
+    counts: &BTreeMap<String, u32>,
+    members: &'a [Subscriber],
+) -> BTreeMap<&'a TopicPartition, &'a Subscriber> {
     let exists = |(topic, index): &TopicPartition| {
         counts
             .get(topic)
@@ -194,13 +220,22 @@ fn sticky(counts: &BTreeMap<String, u32>, members: &[Subscriber]) -> Assignments
                 .or_insert((member.generation, Some(member)));
         }
     }
+    claims
+        .into_iter()
+        .filter_map(|(partition, (_, owner))| Some((partition, owner?)))
+        .collect()
+}
+
+/// `StickyAssignor` (KIP-54) in its outcome: as even as subscriptions allow, and each member keeps what it owned as far as
+/// that goes together.
+fn sticky(counts: &BTreeMap<String, u32>, members: &[Subscriber]) -> Assignments {
+    let mut assignments = nothing(members);
     let mut free: BTreeSet<TopicPartition> = counts
         .iter()
         .flat_map(|(topic, &count)| (0..count as i32).map(move |index| (topic.clone(), index)))
         .collect();
-    for (partition, (_, owner)) in claims {
-        let own = owner.and_then(|owner| assignments.get_mut(&owner.member_id));
-        if let Some(own) = own {
+    for (partition, owner) in owners(counts, members) {
+        if let Some(own) = assignments.get_mut(&owner.member_id) {
             free.remove(partition);
             own.insert(partition.clone());
         }
@@ -248,17 +283,6 @@ fn uneven(
         }
     }
     None
-}
-
-/// `CooperativeStickyAssignor` (KIP-429): what another member still owns is given to nobody yet; that member gives it up and
-/// joins again, and the next assignment hands it on.
-fn hold_back_transfers(assignments: &mut Assignments, members: &[Subscriber]) {
-    for (id, own) in assignments.iter_mut() {
-        let others = members.iter().filter(|member| member.member_id != *id);
-        for partition in others.flat_map(|member| &member.owned) {
-            own.remove(partition);
-        }
-    }
 }
 
 /// Partitions by topic, as messages carry them.
@@ -509,21 +533,50 @@ mod tests {
     }
 
     #[test]
+    fn an_outdated_claim_holds_nothing_back() {
+        let claim = |id: &str, generation| Subscriber {
+            owned: vec![("t".to_owned(), 0)],
+            generation,
+            ..subscriber(id, &["t"])
+        };
+        let members = [claim("a", 3), claim("b", 4)];
+        let assigned = assign(
+            AssignmentStrategy::CooperativeSticky,
+            &counts(&[("t", 2)]),
+            &members,
+        );
+        assert_eq!(told(&assigned), ["a: t1", "b: t0"]);
+    }
+
+    #[test]
     fn members_read_what_each_strategy_says_of_them() {
         let owned = [("t".to_owned(), 1), ("t".to_owned(), 2), ("u".to_owned(), 0)];
-        let read = |strategy| {
+        let read = |strategy, is_kept| {
+            let told = Owned {
+                partitions: &owned,
+                generation: 7,
+                is_kept,
+            };
             let member = JoinGroupResponseMember {
                 member_id: "m".to_owned(),
-                metadata: metadata(strategy, &["t".to_owned()], (&owned, 7), None),
+                metadata: metadata(strategy, &["t".to_owned()], told, None),
                 ..JoinGroupResponseMember::default()
             };
             let subscriber = Subscriber::of(&member, strategy);
             assert_eq!(subscriber.topics, ["t"]);
             (subscriber.owned, subscriber.generation)
         };
-        assert_eq!(read(AssignmentStrategy::Range), (vec![], -1));
-        assert_eq!(read(AssignmentStrategy::Sticky), (owned.to_vec(), 7));
-        assert_eq!(read(AssignmentStrategy::CooperativeSticky), (owned.to_vec(), 7));
+        assert_eq!(read(AssignmentStrategy::Range, false), (vec![], -1));
+        assert_eq!(read(AssignmentStrategy::Sticky, false), (owned.to_vec(), 7));
+        assert_eq!(
+            read(AssignmentStrategy::CooperativeSticky, true),
+            (owned.to_vec(), 7)
+        );
+        assert_eq!(
+            read(AssignmentStrategy::CooperativeSticky, false),
+            (vec![], 7),
+            "given up, as with the default list"
+        );
         assert_eq!(read_sticky_data(&[0, 0, 0, 9, 0]), None);
         assert_eq!(read_sticky_data(&[0, 0, 0, 0]), Some((vec![], -1)), "version 0");
     }

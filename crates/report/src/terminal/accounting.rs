@@ -83,6 +83,15 @@ impl Table<'_> {
                 totals.verification?.expired_count
             });
         }
+        if self
+            .whole_run
+            .verification
+            .is_some_and(|found| found.committed_ahead_count.is_some_and(|count| count > 0))
+        {
+            self.row("committed, not given", |totals| {
+                totals.verification?.committed_ahead_count
+            });
+        }
         self.row("duplicated", verification(|found| found.duplicated_count));
         self.row("reordered", verification(|found| found.reordered_count));
         self.row("corrupt", verification(|found| found.corrupt_count));
