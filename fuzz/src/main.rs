@@ -1,7 +1,7 @@
 //! Feeds one target with damaged input for so long, in one process: `cargo x fuzz` runs all of them.
 //!
 //! An input follows from the seed and its number, so a finding is found again by the two. Memory is bounded: a target that asks
-//! for more than an input can be worth ends the process.
+//! for more than an input can be worth ends the process. So is the time that an input takes.
 
 mod mutation;
 mod target;
@@ -25,6 +25,9 @@ static ALLOCATOR: Cap<std::alloc::System> = Cap::new(std::alloc::System, usize::
 /// What any input may cost, and what each of its bytes may cost beyond. A byte may stand for an element of a list.
 const FREE_BYTES: usize = 64 << 20;
 const BYTES_PER_BYTE: usize = 1024;
+
+/// No input may keep a target busy for longer, on a machine that does other things as well.
+const LONGEST: Duration = Duration::from_secs(20);
 
 #[derive(Parser)]
 struct Arguments {
@@ -76,8 +79,8 @@ fn main() -> Result<ExitCode> {
     }
     if let Some(path) = &arguments.replay {
         for file in files(path, &name)? {
+            tell(&format!("{}", file.display()));
             execute(&mut target, &fs::read(&file)?);
-            tell(&format!("{}: no finding", file.display()));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -95,13 +98,16 @@ fn main() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A panic, or an allocation beyond the bound, ends the process with a status other than 0.
+/// A panic, an allocation beyond the bound, or too long a time ends the process with a status other than 0.
 fn execute(target: &mut Target, input: &[u8]) {
     let bound = FREE_BYTES + BYTES_PER_BYTE * input.len();
     // A target that keeps what it is given is bounded by itself.
     let _ = ALLOCATOR.set_limit(ALLOCATOR.allocated() + bound);
+    let start = Instant::now();
     (target.run)(input);
+    let took = start.elapsed();
     let _ = ALLOCATOR.set_limit(usize::MAX);
+    assert!(took < LONGEST, "an input took {took:?}");
 }
 
 /// The file, or the target's files in the directory.
@@ -126,4 +132,29 @@ fn files(path: &Path, name: &str) -> Result<Vec<PathBuf>> {
 #[expect(clippy::print_stdout, reason = "its answer to whoever runs it")]
 fn tell(text: &str) {
     println!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_once_was_a_finding_is_none_now() {
+        for mut target in Target::all() {
+            for file in files(Path::new("regressions"), target.name).expect("a readable directory") {
+                (target.run)(&fs::read(&file).expect("a readable file"));
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_inputs_and_none_of_the_first_is_a_finding() {
+        for mut target in Target::all() {
+            for seed in 0..30 {
+                let input = (target.input)(&mut Random::new(seed));
+                assert_eq!(input, (target.input)(&mut Random::new(seed)));
+                (target.run)(&input);
+            }
+        }
+    }
 }

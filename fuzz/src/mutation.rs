@@ -71,6 +71,13 @@ pub fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
                 let part = bytes[at.min(end)..end].to_vec();
                 bytes.splice(at.min(end)..at.min(end), part);
             }
+            6 if random.below(16) == 0 => {
+                // One part many times over: deep nesting, long lists.
+                let end = (at + 1 + random.below(16)).min(bytes.len());
+                let part = bytes[at.min(end)..end].to_vec();
+                let times = random.below(2000);
+                bytes.splice(end..end, part.repeat(times));
+            }
             _ => {
                 let claim = *random.pick(&CLAIMS);
                 let end = (at + claim.len()).min(bytes.len());

@@ -2,8 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -12,14 +12,15 @@ use crate::test::{Counts, counted, ended};
 use crate::tier::Progress;
 use crate::workspace::Workspace;
 
-const TIER: &str = "fuzz";
+/// How much longer than it was told to run a target may take before it is taken to hang.
+const GRACE: Duration = Duration::from_secs(60);
 /// Targets at a time: the machine that has the least has two CPUs.
 const AT_A_TIME: usize = 2;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Seconds for each target; two run at a time
-    #[arg(long, default_value_t = 600)]
+    /// Seconds for each target, two of which run at a time; goes on where it stopped
+    #[arg(long, default_value_t = 300)]
     seconds: u64,
     /// What all inputs follow from; by default the time of day, so that each run sees others
     #[arg(long)]
@@ -37,10 +38,10 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     let start = Instant::now();
     let built = workspace
         .cargo()
-        .args(["build", "--release", "--package", "fuzz"])
+        .args(["build", "--profile", "fuzz", "--package", "fuzz"])
         .status()?;
     ensure!(built.success(), "the fuzz targets cannot be built");
-    let program = workspace.target().join("release/fuzz");
+    let program = workspace.target().join("fuzz/fuzz");
     let listed = Command::new(&program).arg("--list").output()?;
     let listed = String::from_utf8(listed.stdout)?;
     let targets: Vec<&str> = listed
@@ -62,7 +63,12 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     }
     let seed = arguments.seed.unwrap_or_else(status::now_seconds);
     eprintln!("seed {seed}, {} s a target", arguments.seconds);
-    let mut progress = Progress::of(workspace, TIER)?;
+    // What has passed for a shorter time, or alone, has not passed this.
+    let tier = match &arguments.target {
+        Some(target) => format!("fuzz {target}"),
+        None => "fuzz".to_owned(),
+    };
+    let mut progress = Progress::of(workspace, &format!("{tier} {}", arguments.seconds))?;
     let open: Vec<&str> = targets
         .iter()
         .copied()
@@ -74,6 +80,7 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
             None => true,
         })
         .collect();
+    let mut all_inputs = 0;
     for some in open.chunks(AT_A_TIME) {
         let outcomes = std::thread::scope(|scope| {
             let running: Vec<_> = some
@@ -86,13 +93,21 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
                 .collect::<Vec<_>>()
         });
         for (target, outcome) in some.iter().zip(outcomes) {
+            let outcome = outcome.map(|(counts, inputs)| {
+                all_inputs += inputs;
+                counts
+            });
             progress.ended(workspace, target, counted(target, outcome))?;
         }
     }
     let counts = progress.sum();
-    let besides = format!("{}, {} s each, seed {seed}", progress.told(), arguments.seconds);
+    let besides = format!(
+        "{}, {} s each, seed {seed}, {all_inputs} inputs",
+        progress.told(),
+        arguments.seconds
+    );
     progress.over(workspace)?;
-    ended(workspace, TIER, start, counts, &besides)
+    ended(workspace, &tier, start, counts, &besides)
 }
 
 /// The inputs that are kept for a target, or the one at `path`.
@@ -106,20 +121,37 @@ fn replay(workspace: &Workspace, program: &Path, target: &str, path: &str) -> Re
     Ok(Counts { passed: 1, failed: 0 })
 }
 
-/// Feeds one target; a finding is kept under `fuzz/regressions/`.
-fn feed(workspace: &Workspace, program: &Path, target: &str, seed: u64, seconds: u64) -> Result<Counts> {
+/// Feeds one target, after what once was a finding; a new one is kept under `fuzz/regressions/`. Gives the number of inputs too.
+fn feed(
+    workspace: &Workspace,
+    program: &Path,
+    target: &str,
+    seed: u64,
+    seconds: u64,
+) -> Result<(Counts, u64)> {
+    replay(workspace, program, target, "fuzz/regressions")?;
     let progress = workspace.target().join(format!("fuzz-{target}.number"));
+    let length = Duration::from_secs(seconds);
     let (seed, seconds) = (seed.to_string(), seconds.to_string());
     let common = [target, "--seed", &seed];
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(common)
         .args(["--seconds", &seconds, "--progress", &progress.to_string_lossy()])
         .stdin(Stdio::null())
-        .output()?;
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let is_over = ends_within(&mut child, length + GRACE)?;
+    if !is_over {
+        child.kill()?;
+    }
+    let output = child.wait_with_output()?;
     if output.status.success() {
-        let count = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        println!("{target}: {count} inputs in {seconds} s");
-        return Ok(Counts { passed: 1, failed: 0 });
+        let text = String::from_utf8_lossy(&output.stdout);
+        let inputs: u64 = text.trim().parse().context("the target tells no number")?;
+        let rate = inputs / length.as_secs().max(1);
+        println!("{target}: {inputs} inputs in {seconds} s, {rate} a second");
+        return Ok((Counts { passed: 1, failed: 0 }, inputs));
     }
     let kept = fs::read(&progress).with_context(|| format!("cannot read {}", progress.display()))?;
     let number = u64::from_le_bytes(kept.try_into().ok().context("no whole number was kept")?);
@@ -133,11 +165,26 @@ fn feed(workspace: &Workspace, program: &Path, target: &str, seed: u64, seconds:
         written.success(),
         "{target}: input {number} of seed {seed} cannot be written"
     );
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = match is_over {
+        true => String::from_utf8_lossy(&output.stderr),
+        false => "it does not come to an end".into(),
+    };
     eprintln!(
         "{target}: a finding: {}\n{}\nit is kept; run it again with: cargo x fuzz --target {target} --replay {name}",
         output.status,
         said.trim()
     );
-    Ok(Counts { passed: 0, failed: 1 })
+    Ok((Counts { passed: 0, failed: 1 }, number))
+}
+
+/// Waits for a process, and says whether it has ended by then. What it says meanwhile fits into its pipes.
+fn ends_within(child: &mut Child, limit: Duration) -> Result<bool> {
+    let start = Instant::now();
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > limit {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(true)
 }

@@ -2,89 +2,147 @@
 
 use super::Target;
 use crate::mutation::{Random, damage};
-use wire::consumer_protocol::{ConsumerProtocolAssignment, ConsumerProtocolSubscription, decode, encode};
+use wire::consumer_protocol::{self, ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 use wire::sasl::{
-    OAuthBearerClient, OAuthRequest, PlainClient, PlainRequest, ScramClient, ScramCredential, ScramHash,
-    ScramServer,
+    OAuthBearerClient, OAuthRequest, PlainClient, PlainRequest, SaslError, ScramClient, ScramCredential,
+    ScramHash, ScramServer, Step,
 };
+use wire::{Message, fuzzing};
 
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 const NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
+const HASHES: [ScramHash; 2] = [ScramHash::Sha256, ScramHash::Sha512];
 
 pub fn exchanges() -> Target {
+    let exchanges = HASHES.map(Exchange::sound);
     Target {
         name: "exchanges",
         input,
-        run: Box::new(run),
+        run: Box::new(move |input| run(&exchanges, input)),
     }
 }
 
-fn credential() -> ScramCredential {
-    ScramCredential::new(ScramHash::Sha256, "pencil", b"salt")
+/// A sound SCRAM exchange, with both sides as they stand in the middle of it.
+struct Exchange {
+    credential: ScramCredential,
+    challenge: Vec<u8>,
+    /// Has sent its challenge.
+    server: ScramServer,
+    proof: Vec<u8>,
+    /// Has sent its proof.
+    client: ScramClient,
+    signature: Vec<u8>,
 }
 
-fn client() -> ScramClient {
-    ScramClient::new(ScramHash::Sha256, "user", "pencil", NONCE, false)
+impl Exchange {
+    fn sound(hash: ScramHash) -> Exchange {
+        let credential = ScramCredential::new(hash, "pencil", b"salt");
+        let mut client = client(hash);
+        let mut server = ScramServer::new(&client.first(), NONCE).expect("a sound first message");
+        let challenge = server.challenge(&credential);
+        let Ok(Step::Send(proof)) = client.next(&challenge) else {
+            panic!("a sound challenge is refused");
+        };
+        let signature = server.finish(&proof).expect("a sound proof");
+        Exchange {
+            credential,
+            challenge,
+            server,
+            proof,
+            client,
+            signature,
+        }
+    }
 }
 
+fn client(hash: ScramHash) -> ScramClient {
+    ScramClient::new(hash, "user", "pencil", NONCE, false)
+}
+
+/// The kind, the hash, and a message. Proofs are dear, so that few inputs have new ones made.
 fn input(random: &mut Random) -> Vec<u8> {
     let kind = random.below(KINDS);
+    let place = random.below(HASHES.len());
+    let hash = HASHES[place];
     let mut bytes = match kind {
         0 => PlainClient::new("user", "secret").first(),
         1 => OAuthBearerClient::new("token", &[("name".to_owned(), "value".to_owned())]).first(),
-        2 => client().first(),
-        3 => ScramServer::new(&client().first(), NONCE)
-            .map(|mut server| server.challenge(&credential()))
-            .unwrap_or_default(),
-        4 => b"c=biws,r=abc,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=".to_vec(),
-        5 => b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=".to_vec(),
-        6 => {
-            let subscription = ConsumerProtocolSubscription {
-                topics: vec!["t".to_owned(), "u".to_owned()],
-                ..ConsumerProtocolSubscription::default()
-            };
-            encode(random.below(4) as i16, &subscription)
+        2 => client(hash).first(),
+        3 => format!("r={NONCE}{NONCE},s=c2FsdA==,i=4096").into_bytes(),
+        4 => Exchange::sound(hash).proof,
+        5 => Exchange::sound(hash).signature,
+        6 => b"{\"status\":\"invalid_token\"}".to_vec(),
+        _ => {
+            let message = &fuzzing::consumer_protocol()[kind - 7];
+            let version = random.below(5) as i16;
+            let count = random.below(200);
+            let choices = random.bytes(count);
+            [
+                &version.to_be_bytes()[..],
+                &(message.sample)(version.min(3), &choices),
+            ]
+            .concat()
         }
-        _ => encode(random.below(4) as i16, &ConsumerProtocolAssignment::default()),
     };
     damage(&mut bytes, random);
-    [&[kind as u8], &bytes[..]].concat()
+    [&[kind as u8, place as u8], &bytes[..]].concat()
 }
 
-fn run(input: &[u8]) {
-    let [kind, bytes @ ..] = input else { return };
+fn run(exchanges: &[Exchange; 2], input: &[u8]) {
+    let [kind, place, bytes @ ..] = input else {
+        return;
+    };
+    let place = usize::from(*place) % HASHES.len();
+    let exchange = &exchanges[place];
     match usize::from(*kind) % KINDS {
         0 => drop(PlainRequest::parse(bytes)),
         1 => drop(OAuthRequest::parse(bytes)),
         2 => {
             if let Ok(mut server) = ScramServer::new(bytes, NONCE) {
-                server.challenge(&credential());
+                server.challenge(&exchange.credential);
                 let _ = server.finish(bytes);
             }
         }
         3 => {
-            let mut client = client();
-            client.first();
-            if client.next(bytes).is_ok() {
+            let mut client = client(HASHES[place]);
+            let answered = client.next(bytes);
+            assert!(
+                bytes != exchange.challenge || answered.is_ok(),
+                "the sound challenge is refused"
+            );
+            if answered.is_ok() {
                 let _ = client.next(bytes);
             }
         }
-        4 => {
-            let mut server = ScramServer::new(&client().first(), NONCE).expect("a sound first message");
-            server.challenge(&credential());
-            assert!(server.finish(bytes).is_err(), "a proof of nothing was taken");
-        }
+        4 => assert_eq!(
+            exchange.server.finish(bytes).is_ok(),
+            bytes == exchange.proof,
+            "a proof is the sound one or is refused"
+        ),
         5 => {
+            let sound = std::str::from_utf8(&exchange.signature).expect("text");
+            let answered = exchange.client.clone().next(bytes);
+            // Another attribute may stand beside the signature.
+            let holds_it = std::str::from_utf8(bytes)
+                .is_ok_and(|text| text.split(',').find(|part| part.starts_with("v=")) == Some(sound));
+            assert!(
+                matches!(answered, Err(SaslError::Refused(_))) || answered.is_ok() == holds_it,
+                "a signature is the sound one or is refused"
+            );
+        }
+        6 => {
             let mut client = OAuthBearerClient::new("token", &[]);
             client.first();
             let _ = client.next(bytes);
         }
-        6 => {
-            if let Ok(read) = decode::<ConsumerProtocolSubscription>(bytes) {
-                let again = decode::<ConsumerProtocolSubscription>(&encode(3, &read));
-                assert_eq!(again.ok(), Some(read), "a subscription does not come back");
-            }
-        }
-        _ => drop(decode::<ConsumerProtocolAssignment>(bytes)),
+        7 => protocol_comes_back::<ConsumerProtocolSubscription>(bytes),
+        _ => protocol_comes_back::<ConsumerProtocolAssignment>(bytes),
+    }
+}
+
+fn protocol_comes_back<M: Message>(bytes: &[u8]) {
+    if let Ok(read) = consumer_protocol::decode::<M>(bytes) {
+        let again = consumer_protocol::decode::<M>(&consumer_protocol::encode(3, &read));
+        assert_eq!(again, Ok(read), "it does not come back");
     }
 }

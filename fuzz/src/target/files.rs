@@ -72,10 +72,61 @@ impl Jaas for str {
     }
 }
 
+/// What means something to a parser.
+const MARKS: [&str; 32] = [
+    "[",
+    "]",
+    "{",
+    "}",
+    ": ",
+    "- ",
+    "\n",
+    ",",
+    "\"",
+    "'",
+    "|",
+    ">",
+    "&a ",
+    "*a",
+    ", *a",
+    "!!t ",
+    "#",
+    "\\",
+    "\\u",
+    "---\n",
+    "=",
+    ";",
+    "-1",
+    "18446744073709551616",
+    "1e400",
+    "NaN",
+    "99999999999999999999d",
+    "ms",
+    "%",
+    "null",
+    "\u{feff}",
+    "\u{e9}",
+];
+
 fn input(random: &mut Random) -> Vec<u8> {
     let kind = random.below(KINDS);
     let text = [WORKLOAD, DRIVER, PROPERTIES, JAAS, SCRIPT, UNITS][kind];
     let mut bytes = text.as_bytes().to_vec();
+    for _ in 0..random.below(4) {
+        let at = random.below(bytes.len() + 1);
+        let mark = *random.pick(&MARKS);
+        let times = if random.below(32) == 0 {
+            random.below(3000)
+        } else {
+            1
+        };
+        bytes.splice(at..at, mark.repeat(times).into_bytes());
+    }
+    // A long text with a name, and that name many times over.
+    if random.below(64) == 0 {
+        let (long, times) = (random.below(20_000), random.below(3000));
+        bytes.extend_from_slice(format!("x: [&a {}{}]\n", "y".repeat(long), ", *a".repeat(times)).as_bytes());
+    }
     damage(&mut bytes, random);
     damage(&mut bytes, random);
     [&[kind as u8], &bytes[..]].concat()

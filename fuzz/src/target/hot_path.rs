@@ -5,14 +5,13 @@ use crate::mutation::{Random, damage};
 use crate::target::batches::sound_batch;
 use wire::codec::Reader;
 use wire::fetch::{
-    FetchPartition, FetchRequest, FetchResponseHead, FetchResponsePartition, FetchResponseRef,
-    FetchResponseTopic, FetchTopic, encode_fetch_request, encode_fetch_response,
+    AbortedTransaction, EpochEndOffset, FetchPartition, FetchRequest, FetchResponseHead,
+    FetchResponsePartition, FetchResponseRef, FetchResponseTopic, FetchTopic, encode_fetch_request,
+    encode_fetch_response,
 };
 use wire::header::decode_request_header;
-use wire::produce::{
-    ProduceHead, ProducePartition, ProduceRequestRef, ProduceTopic, decode_produce_response,
-    encode_produce_request,
-};
+use wire::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
+use wire::produce::{ProduceHead, ProducePartition, ProduceRequestRef, ProduceTopic, encode_produce_request};
 use wire::{ErrorCode, Uuid};
 
 pub fn produce() -> Target {
@@ -37,12 +36,66 @@ pub fn produce() -> Target {
                     .filter_map(|partition| partition.records.clone())
                 {
                     assert!(range.start <= range.end && range.end <= bytes.len(), "{range:?}");
+                    super::batches::read_all(&bytes[range]);
                 }
+                produce_comes_back(version, &request, bytes);
             }
             let _ = ProduceRequestRef::decode(version, &mut Reader::new(bytes));
-            let _ = decode_produce_response(version, bytes);
         }),
     }
+}
+
+/// Encodes the request again, each partition under a topic of its own, and reads that. What has no records has no form.
+fn produce_comes_back(version: i16, request: &ProduceRequestRef<'_>, bytes: &[u8]) {
+    let head = ProduceHead {
+        correlation_id: 7,
+        client_id: None,
+        version,
+        transactional_id: request.transactional_id,
+        acks: request.acks,
+        timeout_ms: request.timeout_ms,
+    };
+    let given = request.partitions.iter();
+    let Some(records) = given
+        .clone()
+        .map(|partition| Some(bytes[partition.records.clone()?].to_vec()))
+        .collect::<Option<Vec<_>>>()
+    else {
+        return;
+    };
+    let partitions: Vec<_> = given
+        .clone()
+        .zip(&records)
+        .map(|(partition, records)| {
+            [ProducePartition {
+                index: partition.index,
+                batch_bytes: records.len(),
+            }]
+        })
+        .collect();
+    let topics: Vec<_> = given
+        .zip(&partitions)
+        .map(|(partition, partitions)| ProduceTopic {
+            name: partition.topic,
+            topic_id: partition.topic_id,
+            partitions,
+        })
+        .collect();
+    let (mut out, mut cuts) = (Vec::new(), Vec::new());
+    encode_produce_request(&head, &topics, &mut out, &mut cuts);
+    let frame = filled(&out, &cuts, &records);
+    let (_, mut body) = decode_request_header(&frame[4..]).expect("our own header");
+    let mut again = ProduceRequestRef::decode(version, &mut body).expect("our own request");
+    let again_records: Vec<_> = again
+        .partitions
+        .iter()
+        .map(|partition| partition.records.clone().map(|range| frame[4..][range].to_vec()))
+        .collect();
+    assert_eq!(again_records, records.into_iter().map(Some).collect::<Vec<_>>());
+    for (partition, given) in again.partitions.iter_mut().zip(&request.partitions) {
+        partition.records.clone_from(&given.records);
+    }
+    assert_eq!(again, *request, "version {version} does not come back");
 }
 
 /// A whole Produce request, length field included.
@@ -111,12 +164,64 @@ pub fn fetch() -> Target {
                     for partition in &response.partitions {
                         super::batches::read_all(partition.records);
                     }
+                    fetch_comes_back(version, &response);
                 }
             } else if let Ok((_, mut body)) = decode_request_header(bytes) {
                 let _ = wire::header::decode_request_body::<FetchRequest>(version, &mut body);
             }
         }),
     }
+}
+
+/// Encodes the response again, each partition under a topic of its own, and reads that.
+fn fetch_comes_back(version: i16, response: &FetchResponseRef<'_>) {
+    let head = FetchResponseHead {
+        correlation_id: response.correlation_id,
+        version,
+        throttle_time_ms: response.throttle_time_ms,
+        error_code: response.error_code,
+        session_id: response.session_id,
+        node_endpoints: &response.node_endpoints,
+    };
+    let given = response.partitions.iter();
+    let records: Vec<_> = given
+        .clone()
+        .map(|partition| partition.records.to_vec())
+        .collect();
+    let partitions: Vec<_> = given
+        .clone()
+        .map(|partition| {
+            [FetchResponsePartition {
+                index: partition.index,
+                error_code: partition.error_code,
+                high_watermark: partition.high_watermark,
+                last_stable_offset: partition.last_stable_offset,
+                log_start_offset: partition.log_start_offset,
+                diverging_epoch: partition.diverging_epoch.as_ref(),
+                current_leader: partition.current_leader.as_ref(),
+                aborted_transactions: Some(&partition.aborted_transactions),
+                preferred_read_replica: partition.preferred_read_replica,
+                records_bytes: partition.records.len(),
+            }]
+        })
+        .collect();
+    let topics: Vec<_> = given
+        .zip(&partitions)
+        .map(|(partition, partitions)| FetchResponseTopic {
+            name: partition.topic,
+            topic_id: partition.topic_id,
+            partitions,
+        })
+        .collect();
+    let (mut out, mut cuts) = (Vec::new(), Vec::new());
+    encode_fetch_response(&head, &topics, &mut out, &mut cuts);
+    let frame = filled(&out, &cuts, &records);
+    let again = FetchResponseRef::decode(version, &frame[4..]);
+    assert_eq!(
+        again.as_ref(),
+        Ok(response),
+        "version {version} does not come back"
+    );
 }
 
 /// A whole Fetch request, length field included.
@@ -144,6 +249,22 @@ pub fn fetch_frame(random: &mut Random, version: i16) -> Vec<u8> {
 
 fn fetch_response(random: &mut Random, version: i16) -> Vec<u8> {
     let batches: Vec<Vec<u8>> = (0..1 + random.below(3)).map(|_| sound_batch(random)).collect();
+    let aborted = vec![AbortedTransaction::default(); random.below(3)];
+    let diverging = EpochEndOffset {
+        epoch: 1,
+        end_offset: 2,
+    };
+    let leader = LeaderIdAndEpoch {
+        leader_id: 1,
+        leader_epoch: 2,
+    };
+    let endpoints = vec![
+        NodeEndpoint {
+            host: "h".to_owned(),
+            ..NodeEndpoint::default()
+        };
+        random.below(3)
+    ];
     let partitions: Vec<FetchResponsePartition<'_>> = batches
         .iter()
         .zip(0..)
@@ -153,9 +274,9 @@ fn fetch_response(random: &mut Random, version: i16) -> Vec<u8> {
             high_watermark: 10,
             last_stable_offset: 10,
             log_start_offset: 0,
-            diverging_epoch: None,
-            current_leader: None,
-            aborted_transactions: Some(&[]),
+            diverging_epoch: (index == 1).then_some(&diverging),
+            current_leader: (index == 1).then_some(&leader),
+            aborted_transactions: Some(&aborted),
             preferred_read_replica: -1,
             records_bytes: batch.len(),
         })
@@ -166,7 +287,7 @@ fn fetch_response(random: &mut Random, version: i16) -> Vec<u8> {
         throttle_time_ms: 0,
         error_code: ErrorCode::NONE,
         session_id: 0,
-        node_endpoints: &[],
+        node_endpoints: &endpoints,
     };
     let topics = [FetchResponseTopic {
         name: "t",
