@@ -12,6 +12,8 @@ use crate::source::Source;
 const DEEPEST: usize = 16;
 /// More nodes than any file of ours has, aliases followed; bounds what a file of nested aliases can grow to.
 const MOST_NODES: usize = 100_000;
+/// More text than the aliases of any file of ours stand for; bounds what a file with many aliases of a long text can grow to.
+const MOST_ALIASED_BYTES: usize = 1 << 20;
 
 /// A node with the line it starts on, counted from 1.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,6 +150,7 @@ fn parse_document(text: &str) -> Result<Option<Node>, YamlError> {
         parser: Parser::new_from_str(text),
         anchors: Vec::new(),
         nodes: 0,
+        aliased_bytes: 0,
     };
     let mut root = None;
     while let Some((event, line)) = reader.next()? {
@@ -174,6 +177,8 @@ struct Reader<'a> {
     /// Anchored nodes by the parser's number of the anchor.
     anchors: Vec<(usize, Node)>,
     nodes: usize,
+    /// The text that aliases stood for.
+    aliased_bytes: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -270,18 +275,25 @@ impl<'a> Reader<'a> {
             .anchors
             .iter()
             .find(|(number, _)| *number == anchor)
-            .map(|(_, node)| node);
-        let Some(node) = found else {
+            .map(|(_, node)| (node, size(node), text_bytes(node)));
+        let Some((node, size, text_bytes)) = found else {
             return Err(YamlError {
                 line,
                 problem: "an alias to an anchor that is not closed yet".into(),
             });
         };
+        self.aliased_bytes = self.aliased_bytes.saturating_add(text_bytes);
+        if self.aliased_bytes > MOST_ALIASED_BYTES {
+            return Err(YamlError {
+                line,
+                problem: format!("aliases stand for more than {MOST_ALIASED_BYTES} bytes of text"),
+            });
+        }
         let node = Node {
             line,
             value: node.value.clone(),
         };
-        self.count_nodes(size(&node), line)?;
+        self.count_nodes(size, line)?;
         Ok(node)
     }
 
@@ -303,6 +315,18 @@ fn size(node: &Node) -> usize {
         Value::Scalar { .. } => 1,
         Value::Sequence(items) => 1 + items.iter().map(size).sum::<usize>(),
         Value::Mapping(entries) => 1 + entries.iter().map(|entry| 1 + size(&entry.node)).sum::<usize>(),
+    }
+}
+
+/// Bytes of text in a tree.
+fn text_bytes(node: &Node) -> usize {
+    match &node.value {
+        Value::Scalar { text, .. } => text.len(),
+        Value::Sequence(items) => items.iter().map(text_bytes).sum(),
+        Value::Mapping(entries) => entries
+            .iter()
+            .map(|entry| entry.key.len() + text_bytes(&entry.node))
+            .sum(),
     }
 }
 
@@ -382,5 +406,23 @@ mod tests {
             bomb.push_str(&format!("a{level}: &a{level} [{items}]\n"));
         }
         assert!(problem(&bomb).contains("more than 100000 values"));
+    }
+
+    #[test]
+    fn aliases_of_a_long_text_cannot_grow_without_bound() {
+        let file = |aliases: usize| {
+            format!(
+                "a: &a {}\nb: [{}]\n",
+                "y".repeat(1 << 16),
+                vec!["*a"; aliases].join(", ")
+            )
+        };
+        assert!(problem(&file(17)).contains("w.yaml:2: aliases stand for more than 1048576 bytes of text"));
+        let entries = parse_mapping("w.yaml", &file(16)).expect("YAML");
+        let Value::Sequence(items) = &entries[1].node.value else {
+            panic!("a list");
+        };
+        assert_eq!(items.len(), 16);
+        assert!(items.iter().all(|item| item.value == entries[0].node.value));
     }
 }
