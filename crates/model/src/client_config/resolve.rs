@@ -15,6 +15,9 @@ use crate::result::NotHonoured;
 use crate::source::{ResolvedValue, Source};
 use crate::spelling::nearest;
 
+/// More wrong addresses in one list help nobody.
+const MOST_WRONG_ADDRESSES_TOLD: usize = 10;
+
 /// What is shown in place of a secret, as Kafka shows it.
 const REDACTED: &str = "[hidden]";
 /// A name this near to a known one is taken for a slip.
@@ -304,7 +307,7 @@ impl<'a> Reading<'a> {
 
     fn bootstrap_servers(&mut self) -> Vec<HostPort> {
         let text = self.text("bootstrap.servers");
-        let mut servers = Vec::new();
+        let (mut servers, mut wrong) = (Vec::new(), 0);
         for address in text
             .split(',')
             .map(str::trim)
@@ -312,7 +315,13 @@ impl<'a> Reading<'a> {
         {
             match address.parse::<HostPort>() {
                 Ok(server) => servers.push(server),
-                Err(problem) => self.fault(FaultKind::WrongType, "bootstrap.servers", &problem),
+                Err(problem) => {
+                    wrong += 1;
+                    // Each fault holds the whole value.
+                    if wrong <= MOST_WRONG_ADDRESSES_TOLD {
+                        self.fault(FaultKind::WrongType, "bootstrap.servers", &problem);
+                    }
+                }
             }
         }
         if text.is_empty() {
@@ -769,4 +778,22 @@ fn iso_8601_duration(text: &str) -> Option<Duration> {
         return None;
     }
     crate::units::parse_duration(&format!("{days}{time}")).ok()
+}
+
+#[cfg(test)]
+mod bootstrap_tests {
+    use crate::target::TargetDraft;
+
+    fn faults(wrong: usize) -> usize {
+        let mut draft = TargetDraft::new();
+        draft.set_property(&format!("bootstrap.servers={}", vec!["b"; wrong].join(",")), "-X");
+        let told = draft.resolve().expect_err("no port").to_string();
+        told.matches("is not host:port").count()
+    }
+
+    #[test]
+    fn of_many_wrong_addresses_the_first_ten_are_told() {
+        assert_eq!(faults(2000), faults(10));
+        assert!(faults(9) < faults(10));
+    }
 }
