@@ -786,7 +786,9 @@ mod bootstrap_tests {
 
     fn faults(wrong: usize) -> usize {
         let mut draft = TargetDraft::new();
-        draft.set_property(&format!("bootstrap.servers={}", vec!["b"; wrong].join(",")), "-X");
+        // Equal faults are told once.
+        let addresses: Vec<String> = (0..wrong).map(|number| format!("b{number}")).collect();
+        draft.set_property(&format!("bootstrap.servers={}", addresses.join(",")), "-X");
         let told = draft.resolve().expect_err("no port").to_string();
         told.matches("is not host:port").count()
     }
