@@ -61,6 +61,8 @@ pub(crate) struct Connection {
     pub(crate) broker: i32,
     /// The client's address.
     pub(crate) host: String,
+    /// When its last whole request came, or it was opened. Bytes that never become one do not count.
+    pub(crate) last_request_at: u64,
     /// Whether a request waits for its answer.
     pub(crate) is_waiting: bool,
     /// It is never answered again.
@@ -82,6 +84,7 @@ impl Connection {
             stream,
             broker,
             host,
+            last_request_at: 0,
             is_waiting: false,
             is_silenced: false,
             is_read_closed: false,

@@ -310,6 +310,10 @@ pub(crate) struct Worker {
     unfinished: Vec<usize>,
     /// Brokers whose listeners could not accept, as when there are no descriptors left.
     stalled: Vec<i32>,
+    /// Connections without a request for so long are closed.
+    max_idle_ns: Option<u64>,
+    /// When such are next looked for; never while there is no connection.
+    sweep_at: u64,
     alarm: Alarm,
     /// When held answers may leave, by connection.
     releases: BTreeSet<(u64, usize)>,
@@ -336,6 +340,7 @@ pub(crate) fn build(
     started_at: Instant,
 ) -> io::Result<(Arc<Shared>, Vec<Worker>)> {
     let most_frame_bytes = cluster.settings.request_max_bytes;
+    let max_idle_ns = cluster.settings.connections_max_idle_ns;
     let mut polls = Vec::with_capacity(threads);
     let mut mailboxes = Vec::with_capacity(threads);
     for _ in 0..threads {
@@ -374,6 +379,8 @@ pub(crate) fn build(
         outbox: Vec::new(),
         unfinished: Vec::new(),
         stalled: Vec::new(),
+        max_idle_ns,
+        sweep_at: u64::MAX,
     };
     let workers = polls.into_iter().enumerate().map(worker).collect();
     Ok((shared, workers))
@@ -414,6 +421,7 @@ impl Worker {
             }
             self.deliver();
             self.release();
+            self.sweep();
         }
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.end(number);
@@ -441,6 +449,8 @@ impl Worker {
         let in_ns = |at: u64| Duration::from_nanos(at.saturating_sub(self.shared.now()));
         // Where there are no alarms, answers that are held leave by poll's milliseconds.
         let release = release.filter(|_| !Alarm::RINGS);
+        let sweep = Some(self.sweep_at).filter(|at| *at < u64::MAX);
+        let release = release.into_iter().chain(sweep).min();
         if self.index != 0 {
             return release.map(in_ns);
         }
@@ -452,6 +462,40 @@ impl Worker {
         drop(cluster);
         // Poll counts in milliseconds and must not wake up before the time.
         deadline.into_iter().chain(release).min().map(in_ns)
+    }
+
+    /// Closes connections that have brought no request for too long, so that clients that are gone, or never say anything, do
+    /// not hold descriptors for ever.
+    fn sweep(&mut self) {
+        let Some(max_idle_ns) = self.max_idle_ns else {
+            return;
+        };
+        if self.connections.is_empty() {
+            self.sweep_at = u64::MAX;
+            return;
+        }
+        let now = self.shared.now();
+        if self.sweep_at == u64::MAX {
+            self.sweep_at = now.saturating_add(max_idle_ns.max(1));
+        }
+        if now < self.sweep_at {
+            return;
+        }
+        let ends_at = |connection: &Connection| connection.last_request_at.saturating_add(max_idle_ns);
+        let idle: Vec<usize> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| {
+                let is_awaited = connection.is_waiting || connection.is_silenced;
+                !is_awaited && ends_at(connection) <= now
+            })
+            .map(|(number, _)| *number)
+            .collect();
+        for number in idle {
+            self.end(number);
+        }
+        // Twice in the time allowed: one that fell silent just now is closed at most half of it too late.
+        self.sweep_at = now.saturating_add((max_idle_ns / 2).max(1));
     }
 
     fn tick(&mut self) {
@@ -546,10 +590,9 @@ impl Worker {
         });
         if is_set_up.is_ok() {
             let host = peer.ip().to_string();
-            self.connections.insert(
-                number,
-                Connection::new(stream, broker, host, self.shared.most_frame_bytes),
-            );
+            let mut connection = Connection::new(stream, broker, host, self.shared.most_frame_bytes);
+            connection.last_request_at = self.shared.now();
+            self.connections.insert(number, connection);
         }
     }
 
@@ -688,6 +731,7 @@ impl Worker {
                     client_host: &connection.host,
                     lie: None,
                 };
+                connection.last_request_at = now;
                 let name = (self.index as u64) << 32 | number as u64;
                 let Judged { fate, mut pending } = self.shared.judge(&frame, name, now);
                 let outbox = &mut self.outbox;

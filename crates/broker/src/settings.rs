@@ -321,6 +321,13 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
         false,
     ),
     node(
+        "connections.max.idle.ms",
+        Kind::Long,
+        "600000",
+        Rule::AtLeast(-1),
+        false,
+    ),
+    node(
         "default.replication.factor",
         Kind::Int,
         "1",
@@ -571,6 +578,8 @@ pub(crate) struct NodeSettings {
     pub(crate) replica_lag_time_max_ns: u64,
     pub(crate) producer_expiration_ms: i64,
     pub(crate) request_max_bytes: usize,
+    /// `None`: for ever.
+    pub(crate) connections_max_idle_ns: Option<u64>,
     pub(crate) transaction_max_timeout_ms: i64,
 }
 
@@ -594,6 +603,9 @@ impl NodeSettings {
             replica_lag_time_max_ns: ms("replica.lag.time.max.ms"),
             producer_expiration_ms: nodes.number("producer.id.expiration.ms"),
             request_max_bytes: nodes.number("socket.request.max.bytes") as usize,
+            connections_max_idle_ns: Some(nodes.number("connections.max.idle.ms"))
+                .filter(|ms| *ms >= 0)
+                .map(crate::group::ms_to_ns),
             transaction_max_timeout_ms: nodes.number("transaction.max.timeout.ms"),
         }
     }

@@ -413,3 +413,46 @@ fn a_port_that_is_taken_is_an_error_with_the_address() {
     .expect("free again")
     .shutdown();
 }
+
+/// Whether the broker has closed it: it reads as ended.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).expect("a mode");
+    let mut byte = [0];
+    let read = stream.read(&mut byte);
+    matches!(read, Ok(0)) || read.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset)
+}
+
+#[test]
+fn connections_that_never_ask_are_closed_in_time_and_cost_the_others_nothing() {
+    let brokers = start(Config {
+        threads: 2,
+        properties: [("connections.max.idle.ms".to_owned(), "400".to_owned())].into(),
+        ..Config::default()
+    })
+    .expect("brokers start");
+    let address = brokers.addresses()[0];
+    let mut silent: Vec<TcpStream> = (0..300)
+        .map(|_| TcpStream::connect(address).expect("it listens"))
+        .collect();
+    // These come later than the silent ones, however long those took. One sends a byte now and then of a request that is
+    // never whole.
+    let mut working = Client::connect(address);
+    let mut dripping = TcpStream::connect(address).expect("it listens");
+    dripping.write_all(&[0, 0, 1, 0]).expect("written");
+    let began = Instant::now();
+    let mut asked = 0;
+    let mut slowest = Duration::ZERO;
+    while !(silent.iter_mut().all(is_closed) && is_closed(&mut dripping)) {
+        assert!(began.elapsed() < PATIENCE, "they are still open");
+        // It may be closed by now.
+        let _ = dripping.write(&[7]);
+        let sent = Instant::now();
+        working.ask(&ApiVersionsRequest::default());
+        slowest = slowest.max(sent.elapsed());
+        asked += 1;
+    }
+    assert!(began.elapsed() >= Duration::from_millis(350), "closed too early");
+    assert!(asked > 10, "{asked}");
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    working.ask(&ApiVersionsRequest::default());
+}
