@@ -11,24 +11,30 @@
 
 mod transaction;
 
-pub use transaction::{EndedTransaction, TransactionOutcome};
+pub use transaction::{EndedTransaction, GroupMember, TransactionOutcome};
 
+use crate::admin::TopicPartition;
 use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos};
 use crate::net::{ConnId, NetAction, NetEvent, Outgoing};
 use crate::partitioner::StickyPartitioner;
 use model::client_config::{Acks, Compression, ProducerConfig};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use transaction::{CONCURRENT_BACKOFF_NS, Ending, Transactions};
+use transaction::{CONCURRENT_BACKOFF_NS, Ending, Offsets, Transactions};
 use wire::batch::{Batch, BatchBuilder, HEADER_LEN, RecordHeaders, SealedBatch};
 use wire::codec::{Message, Reader, Uuid};
 use wire::compress::{Codec, CodecError, Compressor};
+use wire::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use wire::messages::add_partitions_to_txn::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnTopic,
 };
 use wire::messages::end_txn::{EndTxnRequest, EndTxnResponse};
 use wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::messages::init_producer_id::{InitProducerIdRequest, InitProducerIdResponse};
+use wire::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+};
 use wire::produce::{self, ProduceHead, ProducePartition, ProduceResponse, ProduceTopic};
 use wire::{ApiKey, ErrorCode};
 
@@ -38,6 +44,8 @@ const PRODUCE_VERSIONS: std::ops::RangeInclusive<i16> = 3..=11;
 const PRODUCE_ADDS: i16 = 12;
 /// The version in which an end raises the epoch.
 const END_RAISES: i16 = 5;
+/// The version in which a commit of offsets adds the group to the transaction.
+const OFFSETS_ADD: i16 = 5;
 /// Versions of AddPartitionsToTxn that clients speak.
 const ADD_PARTITIONS_VERSIONS: std::ops::RangeInclusive<i16> = 0..=3;
 /// The level of the feature `transaction.version` from which on the second protocol is spoken.
@@ -304,6 +312,9 @@ enum Asked {
     Coordinator,
     AddPartitions(Vec<usize>),
     EndTransaction,
+    AddOffsets,
+    GroupCoordinator,
+    CommitOffsets,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -616,6 +627,34 @@ impl<T: BatchTag> Producer<T> {
         true
     }
 
+    /// Commits a group's positions with the open transaction, which begins with that if it has not: they count when it is
+    /// committed (KIP-98, KIP-447). False without transactions, while one is being ended, or while earlier positions are on
+    /// their way.
+    pub fn send_offsets(
+        &mut self,
+        member: GroupMember,
+        positions: Vec<(TopicPartition, i64)>,
+        now_ns: u64,
+    ) -> bool {
+        let Some(transactions) = &mut self.transactions else {
+            return false;
+        };
+        if transactions.ending.is_some() || transactions.offsets.is_some() || positions.is_empty() {
+            return false;
+        }
+        transactions.appended(now_ns);
+        transactions.offsets = Some(Offsets {
+            member,
+            positions,
+            is_added: false,
+            coordinator: None,
+            is_asked: false,
+            ask_at_ns: 0,
+        });
+        self.next_look_ns = 0;
+        true
+    }
+
     /// The next transaction that has ended. The batches of a transaction end before it does.
     pub fn next_transaction(&mut self) -> Option<EndedTransaction> {
         self.transactions.as_mut()?.ended.pop_front()
@@ -839,6 +878,9 @@ impl<T: BatchTag> Producer<T> {
                             self.on_partitions_added(version, body, &partitions, at_ns)
                         }
                         Asked::EndTransaction => self.on_transaction_ended(version, body, at_ns),
+                        Asked::AddOffsets | Asked::GroupCoordinator | Asked::CommitOffsets => {
+                            self.on_offsets(&tag, version, body, at_ns)
+                        }
                     }
                     read.push(frame);
                 }
@@ -864,6 +906,9 @@ impl<T: BatchTag> Producer<T> {
                         Asked::ProducerId => self.producer_id = ProducerId::Wanted,
                         Asked::Coordinator | Asked::AddPartitions(_) | Asked::EndTransaction => {
                             self.coordinator_did_not_answer(at_ns)
+                        }
+                        Asked::AddOffsets | Asked::GroupCoordinator | Asked::CommitOffsets => {
+                            self.ask_for_offsets_again(at_ns, true);
                         }
                         Asked::Produce(batches) => {
                             for (partition, id) in batches {
@@ -1273,8 +1318,170 @@ impl<T: BatchTag> Producer<T> {
         }
     }
 
+    /// Takes the commit of a group's positions further; says when to look again.
+    fn drive_offsets(&mut self, now_ns: u64) -> u64 {
+        let ProducerId::Is { id, epoch } = self.producer_id else {
+            return u64::MAX;
+        };
+        let Some(transactions) = &self.transactions else {
+            return u64::MAX;
+        };
+        let Some(offsets) = transactions.offsets.clone() else {
+            return u64::MAX;
+        };
+        if offsets.is_asked || transactions.failure.is_some() {
+            return u64::MAX;
+        }
+        if now_ns < offsets.ask_at_ns {
+            return offsets.ask_at_ns;
+        }
+        let (transactional_id, is_second) = (transactions.id.clone(), transactions.is_second);
+        let group_id = offsets.member.group_id.clone();
+        let sent = if !offsets.is_added && !is_second {
+            let Some(node) = self.coordinator(now_ns) else {
+                return now_ns + 10_000_000;
+            };
+            let request = AddOffsetsToTxnRequest {
+                transactional_id,
+                producer_id: id,
+                producer_epoch: epoch,
+                group_id,
+            };
+            self.cluster.send(node, &request, Asked::AddOffsets, now_ns)
+        } else if let Some(coordinator) = offsets.coordinator {
+            let node = Node::Broker(coordinator);
+            if !self.cluster.is_ready(node, now_ns) {
+                return self.cluster.retry_at_ns(node).unwrap_or(now_ns + 10_000_000);
+            }
+            let request = TxnOffsetCommitRequest {
+                transactional_id,
+                group_id,
+                producer_id: id,
+                producer_epoch: epoch,
+                generation_id_or_member_epoch: offsets.member.generation,
+                member_id: offsets.member.member_id.clone(),
+                group_instance_id: offsets.member.group_instance_id.clone(),
+                topics: offset_topics(&offsets.positions),
+            };
+            let versions = if is_second {
+                OFFSETS_ADD..=OFFSETS_ADD
+            } else {
+                *TxnOffsetCommitRequest::VERSIONS.start()..=OFFSETS_ADD - 1
+            };
+            let timeout_ns = self.settings.request_timeout_ns;
+            self.cluster
+                .send_within(node, versions, &request, Asked::CommitOffsets, now_ns, timeout_ns)
+        } else {
+            let Some(node) = self.cluster.any_ready() else {
+                return now_ns + 10_000_000;
+            };
+            const GROUP: i8 = 0;
+            let request = FindCoordinatorRequest {
+                key: group_id.clone(),
+                key_type: GROUP,
+                coordinator_keys: vec![group_id],
+            };
+            self.cluster.send(node, &request, Asked::GroupCoordinator, now_ns)
+        };
+        match sent {
+            Ok(()) => {
+                if let Some(transactions) = &mut self.transactions {
+                    transactions.has_group = true;
+                    if let Some(offsets) = &mut transactions.offsets {
+                        offsets.is_asked = true;
+                    }
+                }
+            }
+            Err(error) => self.fatal = Some(format!("offsets in transactions are not possible: {error}")),
+        }
+        u64::MAX
+    }
+
+    fn ask_for_offsets_again(&mut self, now_ns: u64, forgets_coordinator: bool) {
+        let again_ns = now_ns.saturating_add(self.settings.retry_backoff_ns);
+        if let Some(offsets) = self.transactions.as_mut().and_then(|it| it.offsets.as_mut()) {
+            offsets.is_asked = false;
+            offsets.ask_at_ns = again_ns;
+            if forgets_coordinator {
+                offsets.coordinator = None;
+                self.cluster.want_metadata();
+            }
+        }
+    }
+
+    fn on_offsets(&mut self, asked: &Asked, version: i16, body: &[u8], now_ns: u64) {
+        let body = &mut Reader::new(body);
+        let read = match asked {
+            Asked::AddOffsets => AddOffsetsToTxnResponse::decode(version, body)
+                .map(|response| (ApiKey::ADD_OFFSETS_TO_TXN, response.error_code, None)),
+            Asked::GroupCoordinator => FindCoordinatorResponse::decode(version, body).map(|response| {
+                let (error, _, id) = crate::admin::found_coordinator(version, response);
+                (ApiKey::FIND_COORDINATOR, error, Some(id))
+            }),
+            _ => TxnOffsetCommitResponse::decode(version, body).map(|response| {
+                let errors = response.topics.iter().flat_map(|topic| &topic.partitions);
+                let error = errors
+                    .map(|partition| partition.error_code)
+                    .find(|error| error.is_error());
+                (ApiKey::TXN_OFFSET_COMMIT, error.unwrap_or(ErrorCode::NONE), None)
+            }),
+        };
+        let (api, error, coordinator) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                self.fatal = Some(format!(
+                    "an answer about offsets in a transaction cannot be read: {error}"
+                ));
+                return;
+            }
+        };
+        let Some(transactions) = &mut self.transactions else {
+            return;
+        };
+        let Some(offsets) = &mut transactions.offsets else {
+            return;
+        };
+        offsets.is_asked = false;
+        match error {
+            ErrorCode::NONE if api == ApiKey::ADD_OFFSETS_TO_TXN => offsets.is_added = true,
+            ErrorCode::NONE if api == ApiKey::FIND_COORDINATOR => {
+                offsets.coordinator = coordinator;
+                let is_known =
+                    coordinator.is_some_and(|id| self.cluster.metadata().brokers.contains_key(&id));
+                if !is_known {
+                    self.cluster.want_metadata();
+                }
+            }
+            ErrorCode::NONE => transactions.offsets = None,
+            error if error.is_retriable() => {
+                if error.refreshes_coordinator() && api == ApiKey::ADD_OFFSETS_TO_TXN {
+                    self.coordinator_is_lost(now_ns);
+                }
+                self.ask_for_offsets_again(now_ns, error.refreshes_coordinator());
+            }
+            error @ (ErrorCode::PRODUCER_FENCED | ErrorCode::TRANSACTIONAL_ID_AUTHORIZATION_FAILED) => {
+                self.refuse_transactions(api, error);
+            }
+            // Such as a member that the group has thrown out: what it read belongs to another one by now.
+            error => {
+                let active = transactions.active;
+                let message = format!(
+                    "{api} for group {}: {}",
+                    offsets.member.group_id,
+                    error.describe()
+                );
+                transactions.fail(active, &FailureKind::Broker(error), &message);
+            }
+        }
+    }
+
     /// Takes the end of a transaction further; says when to look again.
     fn drive_transaction(&mut self, now_ns: u64) -> u64 {
+        let offsets_look_ns = self.drive_offsets(now_ns);
+        self.drive_end(now_ns).min(offsets_look_ns)
+    }
+
+    fn drive_end(&mut self, now_ns: u64) -> u64 {
         let Some(transactions) = &self.transactions else {
             return u64::MAX;
         };
@@ -1301,10 +1508,14 @@ impl<T: BatchTag> Producer<T> {
         let Some(transactions) = &mut self.transactions else {
             return u64::MAX;
         };
-        if is_open || transactions.is_adding || ending.is_asked {
+        let awaits_offsets = transactions
+            .offsets
+            .as_ref()
+            .is_some_and(|offsets| offsets.is_asked || !aborts);
+        if is_open || transactions.is_adding || ending.is_asked || awaits_offsets {
             return u64::MAX;
         }
-        if transactions.touched.is_empty() {
+        if transactions.touched.is_empty() && !transactions.has_group {
             // The brokers know nothing of it.
             self.transaction_is_over(!aborts, now_ns);
             return 0;
@@ -2072,6 +2283,27 @@ impl<T: BatchTag> Producer<T> {
         produce::encode_produce_request(&head, &[topic], &mut out, &mut cuts);
         (out, cuts)
     }
+}
+
+/// Positions by topic, as TxnOffsetCommit carries them.
+fn offset_topics(positions: &[(TopicPartition, i64)]) -> Vec<TxnOffsetCommitRequestTopic> {
+    let mut topics: Vec<TxnOffsetCommitRequestTopic> = Vec::new();
+    for ((name, partition_index), committed_offset) in positions {
+        let partition = TxnOffsetCommitRequestPartition {
+            partition_index: *partition_index,
+            committed_offset: *committed_offset,
+            committed_metadata: Some(String::new()),
+            ..TxnOffsetCommitRequestPartition::default()
+        };
+        match topics.iter_mut().find(|topic| topic.name == *name) {
+            Some(topic) => topic.partitions.push(partition),
+            None => topics.push(TxnOffsetCommitRequestTopic {
+                name: name.clone(),
+                partitions: vec![partition],
+            }),
+        }
+    }
+    topics
 }
 
 /// Sequence numbers run from 0 to `i32::MAX` and start anew.

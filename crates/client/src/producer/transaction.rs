@@ -8,6 +8,7 @@
 //! `transaction.version` 2), writing adds them and each end raises the producer's epoch.
 
 use super::FailureKind;
+use crate::admin::TopicPartition;
 use model::client_config::TransactionConfig;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -50,6 +51,34 @@ pub struct EndedTransaction {
     pub outcome: TransactionOutcome,
 }
 
+/// The member of a group whose positions are committed with a transaction, as its consumer knows itself (KIP-447).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The group.
+    pub group_id: String,
+    /// The member's id; empty for a consumer outside of the group.
+    pub member_id: String,
+    /// Its generation, or its epoch in the newer protocol; −1 outside of the group.
+    pub generation: i32,
+    /// The name of a static member.
+    pub group_instance_id: Option<String>,
+}
+
+/// Positions that are to be committed with the active transaction.
+#[derive(Clone, Debug)]
+pub(super) struct Offsets {
+    pub(super) member: GroupMember,
+    pub(super) positions: Vec<(TopicPartition, i64)>,
+    /// Whether the group is part of the transaction; in the second protocol the commit makes it so.
+    pub(super) is_added: bool,
+    /// Who coordinates the group.
+    pub(super) coordinator: Option<i32>,
+    /// Whether a request for them is under way.
+    pub(super) is_asked: bool,
+    /// Not before then.
+    pub(super) ask_at_ns: u64,
+}
+
 /// A transaction that is being ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
@@ -84,6 +113,10 @@ pub(super) struct Transactions {
     pub(super) is_adding: bool,
     pub(super) add_at_ns: u64,
     pub(super) ending: Option<Ending>,
+    /// What is yet to be committed with it.
+    pub(super) offsets: Option<Offsets>,
+    /// Whether the coordinator may know of a group in it, so that it has to be ended even without records.
+    pub(super) has_group: bool,
     /// Why it has to be aborted.
     pub(super) failure: Option<(FailureKind, String)>,
     /// Why the next one will have to be.
@@ -109,6 +142,8 @@ impl Transactions {
             is_adding: false,
             add_at_ns: 0,
             ending: None,
+            offsets: None,
+            has_group: false,
             failure: None,
             next_failure: None,
             ended: VecDeque::new(),
@@ -160,6 +195,8 @@ impl Transactions {
             outcome,
         });
         self.ending = None;
+        self.offsets = None;
+        self.has_group = false;
         self.failure = self.next_failure.take();
         self.wanted.clear();
         self.began_ns = self.next_began_ns.take();

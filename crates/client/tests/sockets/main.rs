@@ -4,4 +4,5 @@ mod admin;
 mod consumer;
 mod secured;
 mod stage;
+mod transactions;
 mod unreachable;

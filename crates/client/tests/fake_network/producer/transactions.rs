@@ -1,12 +1,17 @@
 //! Transactions, request by request, by both protocols.
 
 use super::*;
-use client::producer::{EndedTransaction, TransactionOutcome};
+use client::producer::{EndedTransaction, GroupMember, TransactionOutcome};
+use wire::messages::add_offsets_to_txn::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use wire::messages::add_partitions_to_txn::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnRequest, AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 };
 use wire::messages::end_txn::{EndTxnRequest, EndTxnResponse};
+use wire::messages::txn_offset_commit::{
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+};
 
 const PROPERTIES: &[&str] = &["transactional.id=t1", "linger.ms=0", "retry.backoff.ms=100"];
 
@@ -100,6 +105,49 @@ impl Stage {
         let is_begun = self.producer.end_transaction(true, now_ns);
         self.network.pass(&mut self.producer, 0);
         is_begun
+    }
+
+    fn send_offsets(&mut self) {
+        let member = GroupMember {
+            group_id: "g".to_owned(),
+            member_id: "m".to_owned(),
+            generation: 4,
+            group_instance_id: None,
+        };
+        let now_ns = self.network.now_ns;
+        let positions = vec![(("in".to_owned(), 0), 17), (("in".to_owned(), 1), 9)];
+        assert!(self.producer.send_offsets(member, positions, now_ns));
+        self.network.pass(&mut self.producer, MS);
+    }
+
+    fn offsets_added(&mut self, error_code: ErrorCode) {
+        let asked = self.network.take(ApiKey::ADD_OFFSETS_TO_TXN);
+        let response = AddOffsetsToTxnResponse {
+            error_code,
+            ..Default::default()
+        };
+        self.network
+            .answer::<AddOffsetsToTxnRequest>(&mut self.producer, &asked, &response);
+        self.network.pass(&mut self.producer, MS);
+    }
+
+    /// Answers TxnOffsetCommit, and gives the version and the request.
+    fn offsets_committed(&mut self, error_code: ErrorCode) -> (i16, TxnOffsetCommitRequest) {
+        let asked = self.network.take(ApiKey::TXN_OFFSET_COMMIT);
+        let response = TxnOffsetCommitResponse {
+            topics: vec![TxnOffsetCommitResponseTopic {
+                name: "in".to_owned(),
+                partitions: vec![TxnOffsetCommitResponsePartition {
+                    partition_index: 0,
+                    error_code,
+                }],
+            }],
+            ..Default::default()
+        };
+        self.network
+            .answer::<TxnOffsetCommitRequest>(&mut self.producer, &asked, &response);
+        self.network.pass(&mut self.producer, MS);
+        (asked.version, asked.read())
     }
 
     fn transaction(&mut self) -> Option<EndedTransaction> {
@@ -278,4 +326,63 @@ fn a_transaction_without_records_is_none() {
     assert_eq!(stage.producer.transaction_since_ns(), None);
     assert!(!stage.commit());
     assert!(stage.producer.is_idle());
+}
+
+#[test]
+fn offsets_are_committed_with_the_transaction_and_before_its_end() {
+    let mut stage = Stage::new(1, 1);
+    stage.send_offsets();
+    assert!(stage.commit());
+    assert_eq!(stage.network.waiting(), [ApiKey::ADD_OFFSETS_TO_TXN]);
+    stage.offsets_added(ErrorCode::NONE);
+    let (version, request) = stage.offsets_committed(ErrorCode::NONE);
+    assert!(version < 5);
+    assert_eq!(
+        (request.member_id.as_str(), request.generation_id_or_member_epoch),
+        ("m", 4)
+    );
+    let offsets: Vec<i64> = request.topics[0]
+        .partitions
+        .iter()
+        .map(|partition| partition.committed_offset)
+        .collect();
+    assert_eq!(offsets, [17, 9]);
+    assert!(
+        stage.ended(ErrorCode::NONE, 0),
+        "a commit, although there are no records"
+    );
+    let ended = stage.transaction().expect("committed");
+    assert_eq!(
+        (ended.partitions, ended.outcome),
+        (vec![], TransactionOutcome::Committed)
+    );
+
+    // In the second protocol the commit makes the group part of the transaction.
+    let mut stage = Stage::new(2, 1);
+    stage.append(0, 0..1);
+    stage.produced(ErrorCode::NONE);
+    stage.send_offsets();
+    let (version, _) = stage.offsets_committed(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS);
+    assert_eq!(version, 5);
+    assert!(stage.commit());
+    assert_eq!(stage.network.waiting(), [], "the offsets are awaited");
+    stage.network.pass(&mut stage.producer, 100 * MS);
+    stage.offsets_committed(ErrorCode::NONE);
+    assert!(stage.ended(ErrorCode::NONE, 1));
+}
+
+#[test]
+fn offsets_of_a_member_that_was_thrown_out_abort_the_transaction() {
+    let mut stage = Stage::new(2, 1);
+    stage.append(0, 0..1);
+    stage.produced(ErrorCode::NONE);
+    stage.send_offsets();
+    stage.offsets_committed(ErrorCode::ILLEGAL_GENERATION);
+    assert!(!stage.ended(ErrorCode::NONE, 1), "an abort");
+    let ended = stage.transaction().expect("aborted");
+    assert!(
+        matches!(&ended.outcome, TransactionOutcome::Failed { message, .. } if message.contains("group g")),
+        "{:?}",
+        ended.outcome
+    );
 }
