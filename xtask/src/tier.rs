@@ -43,6 +43,12 @@ impl Progress {
         self.items.get(item).copied().filter(|counts| counts.failed == 0)
     }
 
+    /// How many items whose names begin so have passed.
+    pub fn passed_of(&self, prefix: &str) -> usize {
+        let items = self.items.iter().filter(|(item, _)| item.starts_with(prefix));
+        items.filter(|(_, counts)| counts.failed == 0).count()
+    }
+
     /// An item has ended; kept at once.
     pub fn ended(&mut self, workspace: &Workspace, item: &str, counts: Counts) -> Result<()> {
         self.items.insert(item.to_owned(), counts);

@@ -1,8 +1,8 @@
-//! A member of a consumer group, as a state machine: finding the coordinator, joining, assigning by ranges when it
-//! leads, heartbeats, commits and leaving.
+//! A member of a consumer group, as a state machine: finding the coordinator, joining, assigning when it leads, heartbeats,
+//! commits and leaving.
 //!
-//! The protocol is Kafka's classic one with eager rebalancing: a member gives up all its partitions before it joins again.
-//! A JoinGroup stays at the coordinator until all members have joined, so a group has connections of its own: fetches must
+//! It speaks Kafka's classic protocol, eager (a member gives up all its partitions before it joins again) or cooperative (it
+//! gives up only what it loses), and the newer one of KIP-848, in which the coordinator assigns. A JoinGroup stays at the coordinator until all members have joined, so a group has connections of its own: fetches must
 //! not wait behind it.
 //!
 //! A [`Group`] without topics joins nothing: it only commits and reads offsets, as a consumer with partitions of its own
