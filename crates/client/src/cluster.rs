@@ -7,11 +7,11 @@
 use crate::net::{CloseReason, ConnId, Frame, NetAction, NetEvent, Outgoing, SocketOptions};
 use crate::security::{Login, Secured};
 use model::client_config::{ConnectionConfig, HostPort};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::codec::{Layout, Message, Reader, Request};
+use wire::codec::{Layout, Message, Reader, Request, Uuid};
 use wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use wire::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
@@ -116,7 +116,7 @@ pub struct TopicInfo {
     /// Why there is no more to say, or `NONE`.
     pub error: ErrorCode,
     /// Its id; all zero before Kafka 2.8.
-    pub topic_id: wire::codec::Uuid,
+    pub topic_id: Uuid,
     /// Whether Kafka keeps it for itself.
     pub is_internal: bool,
     /// Its partitions, by index.
@@ -311,6 +311,9 @@ pub struct Cluster<T> {
     metadata: Metadata,
     has_metadata: bool,
     topics: BTreeSet<String>,
+    /// The newest id of each topic, and those that topics of before had under the same name.
+    topic_ids: HashMap<String, Uuid>,
+    retired_ids: HashSet<Uuid>,
     metadata_wanted: bool,
     metadata_in_flight: bool,
     metadata_asked_ns: Option<u64>,
@@ -331,6 +334,8 @@ impl<T> Cluster<T> {
             metadata: Metadata::default(),
             has_metadata: false,
             topics: BTreeSet::new(),
+            topic_ids: HashMap::new(),
+            retired_ids: HashSet::new(),
             metadata_wanted: true,
             metadata_in_flight: false,
             metadata_asked_ns: None,
@@ -373,6 +378,16 @@ impl<T> Cluster<T> {
     /// Asks for metadata anew, as soon as `retry.backoff.ms` since the last time has passed.
     pub fn want_metadata(&mut self) {
         self.metadata_wanted = true;
+    }
+
+    /// Believes the next metadata about the leaders of `topic` even where their epochs are older than those known: the topic
+    /// may have been made again, which brokers without topic ids do not say.
+    pub fn forget_epochs(&mut self, topic: &str) {
+        if let Some(topic) = self.metadata.topics.get_mut(topic) {
+            for partition in &mut topic.partitions {
+                partition.leader_epoch = -1;
+            }
+        }
     }
 
     /// The last failure of each address that has never or not lately been reached, for a message to the user.
@@ -1084,6 +1099,19 @@ impl<T> Cluster<T> {
         for topic in response.topics {
             let Some(name) = topic.name else { continue };
             let known = self.metadata.topics.get(&name);
+            // A broker that lags may still name the topic that has been replaced: that must not take us back either.
+            if self.retired_ids.contains(&topic.topic_id) {
+                if let Some(known) = known {
+                    topics.insert(name, known.clone());
+                }
+                continue;
+            }
+            if !topic.topic_id.is_zero()
+                && let Some(before) = self.topic_ids.insert(name.clone(), topic.topic_id)
+                && before != topic.topic_id
+            {
+                self.retired_ids.insert(before);
+            }
             let mut partitions: Vec<PartitionInfo> = topic
                 .partitions
                 .into_iter()

@@ -4,10 +4,11 @@
 //! Fetch at a time is on its way to each broker, and partition leaders are followed. Records are handed out by reference:
 //! answers wait until [`Consumer::deliver`] walks through their batches, while the next Fetch is on its way already.
 //!
-//! Fetches are full ones, without sessions (KIP-227): the topics of a load are few and busy, so that an incremental fetch
-//! would list nearly all partitions each time.
+//! Fetches go by sessions (KIP-227) and by topic ids (KIP-516) where the broker has them. A position is held against the new
+//! leader's log when leadership changes (KIP-320), so that a log that was truncated is noticed.
 
 mod records;
+mod session;
 
 use crate::admin::{OffsetAt, TopicPartition};
 use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos};
@@ -16,20 +17,28 @@ use crate::net::{ConnId, Frame, NetAction, NetEvent, Outgoing};
 use crate::rights::{Refusal, is_missing_right};
 use model::client_config::{ConsumerConfig, IsolationLevel, OffsetReset};
 use records::{Aborted, Step, Walk};
+use session::{Session, Wanted};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Duration;
 use wire::batch::Batch;
-use wire::codec::{Message, Reader};
-use wire::fetch::{self, AbortedTransaction, FetchPartition, FetchRequest, FetchResponseRef, FetchTopic};
+use wire::codec::{Message, Reader, Uuid};
+use wire::fetch::{self, AbortedTransaction, FetchPartition, FetchRequest, FetchResponseRef};
 use wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
+};
+use wire::messages::offset_for_leader_epoch::{
+    OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopic,
 };
 use wire::{ApiKey, ErrorCode};
 
 /// Versions of Fetch that name topics by name.
-const FETCH_VERSIONS: RangeInclusive<i16> = 4..=12;
+const FETCH_BY_NAME: RangeInclusive<i16> = 4..=12;
+/// Versions of Fetch for consumers; 18 is for followers. From [`session::IDS_FROM`] on topics go by their ids.
+const FETCH_VERSIONS: RangeInclusive<i16> = 4..=17;
+/// Versions of OffsetForLeaderEpoch that consumers may send (Kafka 2.3): the ones before are for brokers among themselves.
+const EPOCH_VERSIONS: RangeInclusive<i16> = 3..=4;
 /// From this version on answers have flexible headers.
 const FETCH_FLEXIBLE_FROM: i16 = 12;
 /// A first batch may exceed all fetch limits (KIP-74); one that is larger than this on top of them is not believed.
@@ -132,6 +141,32 @@ pub enum ConsumerEvent {
         /// When.
         at_ns: u64,
     },
+    /// The topic was deleted and made again under its name: the rest of the old one is gone, and the partition is read from
+    /// the new one's beginning.
+    TopicMadeAgain {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The position in the old one.
+        from: i64,
+        /// When.
+        at_ns: u64,
+    },
+    /// The log was truncated below the position, as by an unclean election of a leader: what was read from `to` on is not in
+    /// it any more, and reading goes on there.
+    Truncated {
+        /// The topic.
+        topic: String,
+        /// The partition.
+        partition: i32,
+        /// The position that it had.
+        from: i64,
+        /// The first offset at which the logs differ.
+        to: i64,
+        /// When.
+        at_ns: u64,
+    },
     /// A batch could not be read. It was passed over as far as its header can be believed.
     Corrupt {
         /// The topic.
@@ -209,11 +244,29 @@ impl Place {
     }
 }
 
+/// Whether a position is still to be held against its leader's log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// It has been.
+    Done,
+    /// The leader is to be asked where the epoch of the last record ends.
+    Wanted,
+    /// It has been asked.
+    Asked,
+}
+
 #[derive(Debug)]
 struct Partition {
     topic: Arc<str>,
+    /// Zero while it is not known, and with brokers older than 2.8.
+    topic_id: Uuid,
+    /// The topic has been made again; what was fetched of the old one is delivered first.
+    is_made_again: bool,
     index: i32,
     place: Place,
+    /// The leader epoch of the record before `fetch_at`; −1 if not known.
+    epoch: i32,
+    check: Check,
     /// The offset of the next record to be delivered.
     delivered: i64,
     /// The offset of the next record to be asked for.
@@ -239,6 +292,14 @@ impl Partition {
         (self.topic.to_string(), self.index)
     }
 
+    /// Its leader's epoch: with a new one the position is held against the leader's log.
+    fn is_led_in(&mut self, epoch: i32) {
+        if epoch > self.leader_epoch && self.epoch >= 0 && self.place == Place::Known {
+            self.check = Check::Wanted;
+        }
+        self.leader_epoch = epoch;
+    }
+
     fn believed_leader(&self) -> Option<i32> {
         self.leader.filter(|_| !self.is_leader_doubted)
     }
@@ -259,6 +320,7 @@ struct Source {
     /// Answers that wait for delivery.
     undelivered: u32,
     throttled_until_ns: u64,
+    session: Session,
 }
 
 #[derive(Debug)]
@@ -269,6 +331,10 @@ enum Asked {
         positions: Vec<(usize, i64)>,
     },
     Offsets {
+        assignment: u64,
+        partitions: Vec<usize>,
+    },
+    Epochs {
         assignment: u64,
         partitions: Vec<usize>,
     },
@@ -596,7 +662,9 @@ impl Consumer {
         }
         if !self.is_leaving {
             look_ns = look_ns.min(self.watch_topics(now_ns));
+            self.begin_anew(now_ns);
             look_ns = look_ns.min(self.seek(now_ns));
+            look_ns = look_ns.min(self.check_positions(now_ns));
             look_ns = look_ns.min(self.fetch(now_ns));
         }
         self.look_ns = look_ns;
@@ -722,6 +790,9 @@ impl Consumer {
         for ((topic, index), start) in chosen {
             if let Some(mut partition) = kept.remove(&(topic.clone(), *index)) {
                 partition.fetch_at = partition.delivered;
+                // What was fetched beyond may be of a later epoch.
+                partition.epoch = -1;
+                partition.check = Check::Done;
                 partition.place = partition.place.asked_anew();
                 self.by_name
                     .entry(Arc::clone(&partition.topic))
@@ -748,8 +819,12 @@ impl Consumer {
                 .insert(*index, self.partitions.len());
             self.partitions.push(Partition {
                 topic,
+                topic_id: Uuid::ZERO,
+                is_made_again: false,
                 index: *index,
                 place,
+                epoch: -1,
+                check: Check::Done,
                 delivered: offset,
                 fetch_at: offset,
                 high_watermark: None,
@@ -861,6 +936,16 @@ impl Consumer {
 
     fn place_of(&self, topic: &str, index: i32) -> Option<usize> {
         self.by_name.get(topic)?.get(&index).copied()
+    }
+
+    fn place_by_id(&self, topic_id: Uuid, index: i32) -> Option<usize> {
+        let (topic, _) = self.by_name.iter().find(|(_, places)| {
+            places
+                .values()
+                .next()
+                .is_some_and(|&place| self.partitions[place].topic_id == topic_id)
+        })?;
+        self.place_of(topic, index)
     }
 
     /// True if something changed that is to be acted on at once.
@@ -1019,6 +1104,21 @@ impl Consumer {
                         }
                         read.push(frame);
                     }
+                    Asked::Epochs {
+                        assignment,
+                        partitions,
+                    } => {
+                        if assignment == self.assignment {
+                            let mut body = Reader::new(&frame.bytes()[body_at..]);
+                            match OffsetForLeaderEpochResponse::decode(version, &mut body) {
+                                Ok(response) => self.on_epochs(&partitions, response, now_ns, read),
+                                Err(error) => self.fail(format!(
+                                    "the answer to OffsetForLeaderEpoch cannot be read: {error}"
+                                )),
+                            }
+                        }
+                        read.push(frame);
+                    }
                 },
                 ClusterEvent::Lost { tag, .. } => self.on_lost(tag, now_ns),
             }
@@ -1032,7 +1132,9 @@ impl Consumer {
                 assignment,
                 positions,
             } => {
-                self.sources.entry(broker).or_default().is_fetching = false;
+                let source = self.sources.entry(broker).or_default();
+                source.is_fetching = false;
+                source.session.is_in_doubt();
                 if assignment == self.assignment {
                     for (place, _) in positions {
                         self.partitions[place].replica = None;
@@ -1047,6 +1149,16 @@ impl Consumer {
                 if assignment == self.assignment {
                     for place in partitions {
                         self.seek_again(place, now_ns);
+                    }
+                }
+            }
+            Asked::Epochs {
+                assignment,
+                partitions,
+            } => {
+                if assignment == self.assignment {
+                    for place in partitions {
+                        self.check_again(place, now_ns);
                     }
                 }
             }
@@ -1076,6 +1188,13 @@ impl Consumer {
         }
     }
 
+    fn check_again(&mut self, place: usize, now_ns: u64) {
+        if self.partitions[place].check == Check::Asked {
+            self.partitions[place].check = Check::Wanted;
+            self.back_off(place, now_ns);
+        }
+    }
+
     fn follow_leaders(&mut self) {
         let metadata = self.cluster.metadata();
         for partition in &mut self.partitions {
@@ -1083,6 +1202,18 @@ impl Consumer {
                 continue;
             };
             partition.is_leader_doubted = false;
+            if !topic.topic_id.is_zero() && topic.topic_id != partition.topic_id {
+                if !partition.topic_id.is_zero() {
+                    // Its epochs begin anew, as its offsets do.
+                    partition.leader_epoch = -1;
+                    partition.leader = None;
+                    partition.replica = None;
+                    partition.epoch = -1;
+                    partition.check = Check::Done;
+                    partition.is_made_again = true;
+                }
+                partition.topic_id = topic.topic_id;
+            }
             let found = topic
                 .partitions
                 .binary_search_by_key(&partition.index, |known| known.index);
@@ -1100,7 +1231,32 @@ impl Consumer {
                 }
             }
             partition.leader = known.leader;
-            partition.leader_epoch = known.leader_epoch;
+            partition.is_led_in(known.leader_epoch);
+        }
+    }
+
+    /// Topics that were made again are read from their beginning, as soon as what was fetched of the old ones is delivered.
+    fn begin_anew(&mut self, now_ns: u64) {
+        for partition in &mut self.partitions {
+            if !partition.is_made_again || partition.delivered != partition.fetch_at {
+                continue;
+            }
+            partition.is_made_again = false;
+            if partition.place == Place::Known {
+                self.events.push_back(ConsumerEvent::TopicMadeAgain {
+                    topic: partition.topic.to_string(),
+                    partition: partition.index,
+                    from: partition.delivered,
+                    at_ns: now_ns,
+                });
+            }
+            // What the group has committed counts for the old topic.
+            partition.committed = None;
+            partition.high_watermark = None;
+            partition.place = Place::Sought {
+                at: OffsetAt::Earliest,
+                from: None,
+            };
         }
     }
 
@@ -1221,6 +1377,166 @@ impl Consumer {
         look_ns
     }
 
+    /// Asks new leaders where the epochs end that positions were reached in (KIP-320).
+    fn check_positions(&mut self, now_ns: u64) -> u64 {
+        let mut look_ns = u64::MAX;
+        let mut by_leader: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
+        for (place, partition) in self.partitions.iter().enumerate() {
+            if partition.check != Check::Wanted || partition.place != Place::Known {
+                continue;
+            }
+            if now_ns < partition.retry_at_ns {
+                look_ns = look_ns.min(partition.retry_at_ns);
+            } else if let Some(leader) = partition.believed_leader() {
+                by_leader.entry(leader).or_default().push(place);
+            } else {
+                look_ns = look_ns.min(now_ns + LOOK_NS);
+            }
+        }
+        for (leader, places) in by_leader {
+            let node = Node::Broker(leader);
+            if !self.cluster.is_ready(node, now_ns) {
+                look_ns = look_ns.min(self.look_at_node(node, now_ns));
+                continue;
+            }
+            let known = self
+                .cluster
+                .version(node, ApiKey::OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSIONS);
+            if known.is_err() {
+                // Brokers before 2.3 do not tell consumers.
+                for place in places {
+                    self.partitions[place].check = Check::Done;
+                }
+                look_ns = now_ns;
+                continue;
+            }
+            let mut topics: Vec<OffsetForLeaderTopic> = Vec::new();
+            for &place in &places {
+                let partition = &mut self.partitions[place];
+                partition.check = Check::Asked;
+                let wanted = OffsetForLeaderPartition {
+                    partition: partition.index,
+                    current_leader_epoch: partition.leader_epoch,
+                    leader_epoch: partition.epoch,
+                };
+                match topics.iter_mut().find(|topic| *topic.topic == *partition.topic) {
+                    Some(topic) => topic.partitions.push(wanted),
+                    None => topics.push(OffsetForLeaderTopic {
+                        topic: partition.topic.to_string(),
+                        partitions: vec![wanted],
+                    }),
+                }
+            }
+            let request = OffsetForLeaderEpochRequest {
+                replica_id: -1,
+                topics,
+            };
+            let tag = Asked::Epochs {
+                assignment: self.assignment,
+                partitions: places,
+            };
+            let timeout_ns = self.settings.request_timeout_ns;
+            let sent = self
+                .cluster
+                .send_within(node, EPOCH_VERSIONS, &request, tag, now_ns, timeout_ns);
+            if let Err(error) = sent {
+                self.fail(error.to_string());
+            }
+        }
+        look_ns
+    }
+
+    fn on_epochs(
+        &mut self,
+        asked: &[usize],
+        response: OffsetForLeaderEpochResponse,
+        now_ns: u64,
+        read: &mut Vec<Frame>,
+    ) {
+        for topic in response.topics {
+            for found in topic.partitions {
+                let Some(place) = self.place_of(&topic.topic, found.partition) else {
+                    continue;
+                };
+                let partition = &mut self.partitions[place];
+                if partition.check != Check::Asked || partition.place != Place::Known {
+                    continue;
+                }
+                match found.error_code {
+                    ErrorCode::NONE if found.leader_epoch < 0 || found.end_offset < 0 => {
+                        // The leader knows nothing of that epoch: any position may be wrong.
+                        partition.check = Check::Done;
+                        self.truncate(place, None, now_ns, read);
+                    }
+                    ErrorCode::NONE => {
+                        partition.check = Check::Done;
+                        partition.failures = 0;
+                        if found.end_offset < partition.fetch_at {
+                            self.truncate(place, Some(found.end_offset), now_ns, read);
+                        }
+                    }
+                    error if is_missing_right(error) || !error.is_retriable() => {
+                        let refusal =
+                            Refusal::new(ApiKey::OFFSET_FOR_LEADER_EPOCH, error, None, &topic.topic);
+                        self.fail(refusal.to_string());
+                    }
+                    error => {
+                        if error.refreshes_metadata() {
+                            partition.is_leader_doubted = true;
+                        }
+                        self.cluster.want_metadata();
+                        self.check_again(place, now_ns);
+                    }
+                }
+            }
+        }
+        // What the broker did not mention is asked for again.
+        for &place in asked {
+            self.check_again(place, now_ns);
+        }
+    }
+
+    /// The log does not hold any more what was read: it ends at `end`, or where nobody knows.
+    fn truncate(&mut self, place: usize, end: Option<i64>, now_ns: u64, read: &mut Vec<Frame>) {
+        // What waits for delivery may be gone from the log, too.
+        for fetched in &mut self.fetched {
+            fetched.pieces.retain(|piece| piece.partition != place);
+        }
+        let sources = &mut self.sources;
+        self.fetched.retain_mut(|fetched| {
+            let is_empty = fetched.pieces.is_empty();
+            if is_empty {
+                read.push(std::mem::replace(
+                    &mut fetched.frame,
+                    Frame::from_bytes(Vec::new()),
+                ));
+                if let Some(source) = sources.get_mut(&fetched.broker) {
+                    source.undelivered = source.undelivered.saturating_sub(1);
+                }
+            }
+            !is_empty
+        });
+        let partition = &mut self.partitions[place];
+        let from = partition.delivered;
+        partition.fetch_at = partition.delivered;
+        partition.epoch = -1;
+        let to = match end {
+            Some(end) => end.min(partition.delivered),
+            None => return self.reset(place, Some(from)),
+        };
+        partition.delivered = to;
+        partition.fetch_at = to;
+        if to < from {
+            self.events.push_back(ConsumerEvent::Truncated {
+                topic: partition.topic.to_string(),
+                partition: partition.index,
+                from,
+                to,
+                at_ns: now_ns,
+            });
+        }
+    }
+
     /// When to look whether a connection is there. That it is there comes as an event, and so does its end.
     fn look_at_node(&mut self, node: Node, now_ns: u64) -> u64 {
         if let Node::Broker(id) = node
@@ -1251,7 +1567,10 @@ impl Consumer {
                             from,
                         };
                     }
-                    ErrorCode::NONE => self.position(place, found.offset, at, from, now_ns),
+                    ErrorCode::NONE => {
+                        self.partitions[place].epoch = found.leader_epoch;
+                        self.position(place, found.offset, at, from, now_ns);
+                    }
                     error if is_missing_right(error) || !error.is_retriable() => {
                         let refusal = Refusal::new(ApiKey::LIST_OFFSETS, error, None, &topic.name);
                         self.fail(refusal.to_string());
@@ -1304,7 +1623,8 @@ impl Consumer {
         let mut look_ns = u64::MAX;
         let mut by_source: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (place, partition) in self.partitions.iter().enumerate() {
-            if partition.place != Place::Known {
+            let is_certain = partition.check == Check::Done && !partition.is_made_again;
+            if partition.place != Place::Known || !is_certain {
                 continue;
             }
             if now_ns < partition.retry_at_ns {
@@ -1353,44 +1673,45 @@ impl Consumer {
 
     fn send_fetch(&mut self, broker: i32, places: &[usize], now_ns: u64) -> Result<(), String> {
         let node = Node::Broker(broker);
-        let version = match self.cluster.version(node, ApiKey::FETCH, FETCH_VERSIONS) {
+        let has_ids = places
+            .iter()
+            .all(|&place| !self.partitions[place].topic_id.is_zero());
+        let versions = if has_ids { FETCH_VERSIONS } else { FETCH_BY_NAME };
+        let version = match self.cluster.version(node, ApiKey::FETCH, versions) {
             Ok(version) => version,
             Err(SendError::NotReady) => return Ok(()),
             Err(error) => return Err(error.to_string()),
         };
-        let mut topics: Vec<FetchTopic> = Vec::new();
         let mut positions = Vec::with_capacity(places.len());
+        let mut wanted = Vec::with_capacity(places.len());
         for &place in places {
             let partition = &self.partitions[place];
             positions.push((place, partition.fetch_at));
-            let wanted = FetchPartition {
-                partition: partition.index,
-                // A replica that follows knows the epoch of its leader, so ours goes along in either case.
-                current_leader_epoch: partition.leader_epoch,
-                fetch_offset: partition.fetch_at,
-                partition_max_bytes: self.settings.partition_max_bytes,
-                ..Default::default()
-            };
-            // The order of partitions counts, so a topic's partitions are only put together where they are neighbours.
-            match topics.last_mut() {
-                Some(topic) if *topic.topic == *partition.topic => topic.partitions.push(wanted),
-                _ => topics.push(FetchTopic {
-                    topic: partition.topic.to_string(),
-                    partitions: vec![wanted],
+            wanted.push(Wanted {
+                place,
+                topic: Arc::clone(&partition.topic),
+                topic_id: partition.topic_id,
+                partition: FetchPartition {
+                    partition: partition.index,
+                    // A replica that follows knows the epoch of its leader, so ours goes along in either case.
+                    current_leader_epoch: partition.leader_epoch,
+                    fetch_offset: partition.fetch_at,
+                    partition_max_bytes: self.settings.partition_max_bytes,
                     ..Default::default()
-                }),
-            }
+                },
+            });
         }
-        let request = FetchRequest {
+        let mut request = FetchRequest {
             max_wait_ms: i32::try_from(self.settings.max_wait_ns / 1_000_000).unwrap_or(i32::MAX),
             min_bytes: self.settings.min_bytes,
             max_bytes: self.settings.max_bytes,
             isolation_level: self.settings.isolation.wire_value(),
             replica_id: -1,
-            topics,
             rack_id: self.settings.rack.clone().unwrap_or_default(),
             ..Default::default()
         };
+        let source = self.sources.entry(broker).or_default();
+        source.session.ask(version, self.assignment, wanted, &mut request);
         let correlation = self.cluster.next_correlation();
         let client_id = Some(self.cluster.config().client_id.as_str());
         let head = fetch::encode_fetch_request(correlation, client_id, version, &request);
@@ -1440,8 +1761,22 @@ impl Consumer {
         if version >= 8 {
             self.sources.entry(broker).or_default().throttled_until_ns = at_ns.saturating_add(throttle_ns);
         }
+        let session = &mut self.sources.entry(broker).or_default().session;
+        match response.error_code {
+            ErrorCode::NONE => session.is_answered(version, response.session_id),
+            ErrorCode::FETCH_SESSION_ID_NOT_FOUND => session.is_unknown(),
+            _ => session.is_in_doubt(),
+        }
         if response.error_code.is_error() {
-            if response.error_code.is_retriable() {
+            let is_of_session = matches!(
+                response.error_code,
+                ErrorCode::FETCH_SESSION_ID_NOT_FOUND
+                    | ErrorCode::INVALID_FETCH_SESSION_EPOCH
+                    | ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR
+            );
+            if is_of_session {
+                // The whole request goes out again at once: the broker has only forgotten what it was told.
+            } else if response.error_code.is_retriable() {
                 positions
                     .iter()
                     .for_each(|&(place, _)| self.back_off(place, at_ns));
@@ -1454,7 +1789,11 @@ impl Consumer {
         let asked: HashMap<usize, i64> = positions.into_iter().collect();
         let mut pieces = Vec::new();
         for part in response.partitions {
-            let Some(place) = self.place_of(part.topic, part.index) else {
+            let place = match version >= session::IDS_FROM {
+                true => self.place_by_id(part.topic_id, part.index),
+                false => self.place_of(part.topic, part.index),
+            };
+            let Some(place) = place else {
                 continue;
             };
             let partition = &mut self.partitions[place];
@@ -1487,6 +1826,7 @@ impl Consumer {
             walk.by_ref().for_each(drop);
             partition.damaged = if is_damaged { partition.damaged + 1 } else { 0 };
             partition.fetch_at = walk.at;
+            partition.epoch = walk.epoch;
             if walk.at > from || is_damaged {
                 partition.served = self.answers;
             }
@@ -1560,6 +1900,7 @@ impl Consumer {
                 if error == ErrorCode::UNKNOWN_LEADER_EPOCH {
                     // A topic that was deleted and created again begins with epoch 0: what metadata says next counts.
                     partition.leader_epoch = -1;
+                    self.cluster.forget_epochs(&partition.topic);
                 }
                 let metadata = self.cluster.metadata();
                 match hint {
@@ -1570,7 +1911,7 @@ impl Consumer {
                             && metadata.brokers.contains_key(&leader) =>
                     {
                         partition.leader = Some(leader);
-                        partition.leader_epoch = epoch;
+                        partition.is_led_in(epoch);
                     }
                     _ => {
                         partition.is_leader_doubted = error.refreshes_metadata();

@@ -38,10 +38,14 @@ use wire::messages::txn_offset_commit::{
 use wire::produce::{self, ProduceHead, ProducePartition, ProduceResponse, ProduceTopic};
 use wire::{ApiKey, ErrorCode};
 
-/// Versions of Produce that name topics by name.
-const PRODUCE_VERSIONS: std::ops::RangeInclusive<i16> = 3..=11;
-/// The version in which a write adds its partition to the transaction.
+/// The oldest version of Produce for batches as they are today.
+const PRODUCE_OLDEST: i16 = 3;
+/// The newest version of Produce for producers with a producer id in clusters of the first transaction protocol.
+const PRODUCE_FIRST_PROTOCOL: i16 = 11;
+/// The version in which a write adds its partition to the transaction; the last one that names topics by name.
 const PRODUCE_ADDS: i16 = 12;
+/// The version that names topics by their ids (KIP-516).
+const PRODUCE_BY_ID: i16 = 13;
 /// The version in which an end raises the epoch.
 const END_RAISES: i16 = 5;
 /// The version in which a commit of offsets adds the group to the transaction.
@@ -78,6 +82,8 @@ pub enum FailureKind {
     Compression,
     /// It was not sent, because its transaction had to be aborted.
     TransactionAborted,
+    /// The topic was deleted and made again under its name; nothing of the old one is left.
+    TopicMadeAgain,
 }
 
 impl std::fmt::Display for FailureKind {
@@ -89,6 +95,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::ProducerStateLost => f.write_str("producer state lost"),
             FailureKind::Compression => f.write_str("compression"),
             FailureKind::TransactionAborted => f.write_str("transaction aborted"),
+            FailureKind::TopicMadeAgain => f.write_str("topic made again"),
         }
     }
 }
@@ -349,6 +356,8 @@ struct Settings {
 #[derive(Debug)]
 pub struct Producer<T> {
     topic: String,
+    /// Zero while it is not known, and with brokers older than 2.8.
+    topic_id: Uuid,
     settings: Settings,
     cluster: Cluster<Asked>,
     partitions: Vec<Partition<T>>,
@@ -397,6 +406,7 @@ impl<T: BatchTag> Producer<T> {
         let batch_size_bytes = config.batch_size_bytes as usize;
         Ok(Producer {
             topic: topic.to_owned(),
+            topic_id: Uuid::ZERO,
             settings: Settings {
                 acks: config.acks,
                 batch_size_bytes,
@@ -949,6 +959,15 @@ impl<T: BatchTag> Producer<T> {
         self.topic_error = topic.error;
         let mut missing_leader = topic.error != ErrorCode::NONE;
         if topic.error == ErrorCode::NONE {
+            let (before, id) = (self.topic_id, topic.topic_id);
+            self.topic_id = id;
+            let is_made_again = !before.is_zero() && before != id;
+            if is_made_again {
+                // The new one may have fewer.
+                for partition in self.partitions.iter_mut().skip(topic.partitions.len()) {
+                    partition.leader = None;
+                }
+            }
             for info in &topic.partitions {
                 let Ok(index) = usize::try_from(info.index) else {
                     continue;
@@ -961,6 +980,13 @@ impl<T: BatchTag> Producer<T> {
                     partition.leader = info.leader;
                     missing_leader |= info.leader.is_none();
                 }
+            }
+            if is_made_again {
+                let message = format!(
+                    "topic {} was deleted and made again (its id was {before} and is {id}): what was written before is gone",
+                    self.topic
+                );
+                self.note(now_ns, None, None, FailureKind::TopicMadeAgain, &message);
             }
         }
         if missing_leader {
@@ -2181,10 +2207,7 @@ impl<T: BatchTag> Producer<T> {
             return false;
         }
         chosen.sort_unstable_by_key(|&(index, _)| index);
-        let versions = match &self.transactions {
-            Some(transactions) if transactions.is_second => PRODUCE_ADDS..=PRODUCE_ADDS,
-            _ => PRODUCE_VERSIONS,
-        };
+        let versions = self.produce_versions(Node::Broker(broker));
         let version = match self
             .cluster
             .version(Node::Broker(broker), ApiKey::PRODUCE, versions)
@@ -2248,6 +2271,27 @@ impl<T: BatchTag> Producer<T> {
         true
     }
 
+    /// Which versions of Produce may be spoken with a broker: those above 11 are for clusters that have agreed on the second
+    /// transaction protocol, as far as producers with a producer id go (KIP-890), and ids need metadata that has told them.
+    fn produce_versions(&self, node: Node) -> std::ops::RangeInclusive<i16> {
+        let (is_second, oldest) = match &self.transactions {
+            Some(transactions) if transactions.is_second => (true, PRODUCE_ADDS),
+            Some(_) => (false, PRODUCE_OLDEST),
+            None => {
+                let level = self.cluster.feature(node, "transaction.version");
+                let is_second = level.is_some_and(|level| level >= SECOND_PROTOCOL);
+                let has_no_id = matches!(self.producer_id, ProducerId::NotNeeded);
+                (is_second || has_no_id, PRODUCE_OLDEST)
+            }
+        };
+        let newest = match is_second {
+            true if !self.topic_id.is_zero() => PRODUCE_BY_ID,
+            true if self.transactions.is_some() => PRODUCE_ADDS,
+            _ => PRODUCE_FIRST_PROTOCOL,
+        };
+        oldest..=newest
+    }
+
     fn encode(
         &self,
         version: i16,
@@ -2276,7 +2320,7 @@ impl<T: BatchTag> Producer<T> {
         };
         let topic = ProduceTopic {
             name: &self.topic,
-            topic_id: Uuid::default(),
+            topic_id: self.topic_id,
             partitions: &partitions,
         };
         let (mut out, mut cuts) = (Vec::with_capacity(128), Vec::with_capacity(partitions.len()));

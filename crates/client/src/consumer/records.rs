@@ -17,6 +17,8 @@ pub(super) struct Walk<'a> {
     pub(super) at: i64,
     /// How far to go on where a damaged batch does not say where it ends.
     step: i64,
+    /// The leader epoch of the last batch passed; −1 before the first.
+    pub(super) epoch: i32,
 }
 
 impl<'a> Walk<'a> {
@@ -25,6 +27,7 @@ impl<'a> Walk<'a> {
             rest: records,
             at,
             step,
+            epoch: -1,
         }
     }
 
@@ -66,6 +69,7 @@ impl<'a> Iterator for Walk<'a> {
                     self.rest = &self.rest[batch.len_bytes()..];
                     let from = self.at;
                     self.at = batch.last_offset().saturating_add(1);
+                    self.epoch = batch.partition_leader_epoch();
                     return Some(Step::Batch { batch, from });
                 }
                 // Brokers send as many bytes as were asked for, so the last batch may be cut.

@@ -1,5 +1,7 @@
 //! Positions, fetches and deliveries, request by request.
 
+mod sessions_and_epochs;
+
 use crate::network::{Asked, MS, Network, config};
 use client::admin::TopicPartition;
 use client::batch::{Batch, BatchBuilder, RecordHeaders};
@@ -13,7 +15,7 @@ use wire::fetch::{
 use wire::messages::list_offsets::{
     ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse,
 };
-use wire::{ApiKey, ErrorCode, Uuid};
+use wire::{ApiKey, ErrorCode};
 
 /// What was delivered: partition, first offset that was asked for, base offset and count of the batch.
 #[derive(Debug, Default)]
@@ -133,6 +135,18 @@ fn error(index: i32, error: ErrorCode) -> Part {
 }
 
 fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, throttle_ms: i32, parts: &[Part]) {
+    answered(network, consumer, asked, throttle_ms, (ErrorCode::NONE, 0), parts);
+}
+
+/// Answers a Fetch with an error of the whole request and a session.
+fn answered(
+    network: &mut Network,
+    consumer: &mut Consumer,
+    asked: &Asked,
+    throttle_ms: i32,
+    (error_code, session_id): (ErrorCode, i32),
+    parts: &[Part],
+) {
     let partitions: Vec<FetchResponsePartition<'_>> = parts
         .iter()
         .map(|part| FetchResponsePartition {
@@ -150,15 +164,15 @@ fn fetched(network: &mut Network, consumer: &mut Consumer, asked: &Asked, thrott
         .collect();
     let topics = [FetchResponseTopic {
         name: "t",
-        topic_id: Uuid::ZERO,
+        topic_id: network.topic_id_of("t"),
         partitions: &partitions,
     }];
     let head = FetchResponseHead {
         correlation_id: asked.correlation(),
         version: asked.version,
         throttle_time_ms: throttle_ms,
-        error_code: ErrorCode::NONE,
-        session_id: 0,
+        error_code,
+        session_id,
         node_endpoints: &[],
     };
     let (mut frame, mut cuts) = (Vec::new(), Vec::new());
@@ -207,13 +221,13 @@ fn the_next_fetch_goes_out_before_the_last_one_is_delivered_and_no_further() {
     let mut consumer = consumer(&[], 1, StartAt::Offset(0));
     network.pass(&mut consumer, MS);
     let asked = network.take(ApiKey::FETCH);
-    assert_eq!((asked.broker, asked.version), (1, 12));
+    assert_eq!((asked.broker, asked.version), (1, 17));
     let request: FetchRequest = asked.message();
     assert_eq!(
         (request.max_wait_ms, request.min_bytes, request.max_bytes),
         (500, 1, 52_428_800)
     );
-    assert_eq!((request.session_id, request.session_epoch), (0, -1));
+    assert_eq!((request.session_id, request.session_epoch), (0, 0));
     assert_eq!(request.topics[0].partitions[0].partition_max_bytes, 1_048_576);
     fetched(
         &mut network,

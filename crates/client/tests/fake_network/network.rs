@@ -124,6 +124,8 @@ pub struct Network {
     pub features: BTreeMap<String, i16>,
     /// APIs that the brokers do not serve.
     pub lacks: Vec<ApiKey>,
+    /// Topics that have been made again, with their new ids.
+    pub new_ids: BTreeMap<String, wire::Uuid>,
     conns: HashMap<ConnId, i32>,
     pending: VecDeque<(ConnId, NetEvent)>,
     asked: VecDeque<Asked>,
@@ -142,6 +144,7 @@ impl Network {
             coordinator_asked: 0,
             features: BTreeMap::new(),
             lacks: Vec::new(),
+            new_ids: BTreeMap::new(),
             conns: HashMap::new(),
             pending: VecDeque::new(),
             asked: VecDeque::new(),
@@ -162,6 +165,12 @@ impl Network {
         let mut bytes = [9; 16];
         bytes[..name.len()].copy_from_slice(name.as_bytes());
         wire::Uuid(bytes)
+    }
+
+    /// The id that the topic has by now.
+    pub fn topic_id_of(&self, name: &str) -> wire::Uuid {
+        let new = self.new_ids.get(name).copied();
+        new.unwrap_or_else(|| Network::topic_id(name))
     }
 
     /// Lets time pass and everything happen that happens without the test's answers.
@@ -382,7 +391,7 @@ impl Network {
             (Some(_), None) => ErrorCode::NONE,
         };
         MetadataResponseTopic {
-            topic_id: Network::topic_id(&name),
+            topic_id: self.topic_id_of(&name),
             name: Some(name),
             error_code,
             partitions,

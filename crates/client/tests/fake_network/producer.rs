@@ -485,3 +485,88 @@ fn what_is_given_up_says_whether_it_was_sent() {
     );
     Subject::actions(&mut producer).clear();
 }
+
+#[test]
+fn topics_go_by_their_ids_where_the_cluster_lets_them() {
+    // Newest version served, level of transaction.version, idempotent → version spoken.
+    for (newest, level, is_idempotent, expected) in [
+        (30, Some(2), true, 13),
+        (30, Some(2), false, 13),
+        (30, None, false, 13),
+        (30, Some(1), true, 11),
+        (30, None, true, 11),
+        (12, Some(2), true, 12),
+        (11, Some(2), true, 11),
+        (9, None, false, 9),
+    ] {
+        let mut network = Network::new().with_topic("t", 1);
+        network.newest.insert(ApiKey::PRODUCE, newest);
+        if let Some(level) = level {
+            network.features.insert("transaction.version".to_owned(), level);
+        }
+        let idempotence = format!("enable.idempotence={is_idempotent}");
+        let properties = producer_config(&["linger.ms=0", &idempotence]);
+        let mut producer = Producer::new("t", &properties, 0, 1).expect("a codec");
+        network.pass(&mut producer, 0);
+        if is_idempotent {
+            give_producer_id(&mut network, &mut producer, 7, 0);
+        }
+        network.pass(&mut producer, MS);
+        append(&mut network, &mut producer, 0, 0..1);
+        let asked = network.take(ApiKey::PRODUCE);
+        assert_eq!(asked.version, expected, "{newest} {level:?} {is_idempotent}");
+        let request = ProduceRequestRef::decode(asked.version, &mut Reader::new(asked.body()));
+        let request = request.expect("a request");
+        let partition = &request.partitions[0];
+        match expected {
+            13 => assert_eq!(partition.topic_id, Network::topic_id("t")),
+            _ => assert_eq!(partition.topic, "t"),
+        }
+    }
+}
+
+#[test]
+fn a_topic_that_is_made_again_is_written_by_its_new_id_and_told_of() {
+    let (mut network, mut producer) = ready(
+        &["linger.ms=0", "enable.idempotence=false", "retry.backoff.ms=20"],
+        2,
+    );
+    append(&mut network, &mut producer, 0, 0..2);
+    let new = wire::Uuid([3; 16]);
+    network.new_ids.insert("t".to_owned(), new);
+    network.topics.insert("t".to_owned(), vec![(1, 0)]);
+    // Until metadata has told the new id, the old one is refused.
+    let again = loop {
+        network.pass(&mut producer, 10 * MS);
+        assert!(network.now_ns < 1000 * MS, "the new id is never used");
+        let Some(asked) = network.next_asked() else {
+            continue;
+        };
+        let request = ProduceRequestRef::decode(asked.version, &mut Reader::new(asked.body()));
+        if request.expect("a request").partitions[0].topic_id == new {
+            break asked;
+        }
+        answer(
+            &mut network,
+            &mut producer,
+            &asked,
+            ErrorCode::UNKNOWN_TOPIC_ID,
+            -1,
+        );
+    };
+    answer(&mut network, &mut producer, &again, ErrorCode::NONE, 0);
+    let ended = producer.next_finished().expect("it has ended");
+    assert_eq!(ended.outcome, Outcome::Acknowledged { base_offset: Some(0) });
+    let told: Vec<FailureKind> = std::iter::from_fn(|| producer.next_incident())
+        .map(|incident| incident.kind)
+        .collect();
+    assert_eq!(
+        told.first(),
+        Some(&FailureKind::Broker(ErrorCode::UNKNOWN_TOPIC_ID))
+    );
+    assert_eq!(told.last(), Some(&FailureKind::TopicMadeAgain));
+    // The partition that the new one does not have has no leader, and the sticky partitioner passes it by.
+    assert_eq!((producer.leader(0), producer.leader(1)), (Some(1), None));
+    let now_ns = network.now_ns;
+    assert_eq!(producer.sticky_partition(now_ns), Some(0));
+}

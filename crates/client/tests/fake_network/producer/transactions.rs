@@ -186,7 +186,7 @@ fn in_the_second_protocol_writing_adds_and_each_end_begins_a_new_epoch() {
     let mut stage = Stage::new(2, 1);
     stage.append(0, 0..2);
     let asked = stage.network.next_asked().expect("a write at once");
-    assert_eq!((asked.key, asked.version), (ApiKey::PRODUCE, 12));
+    assert_eq!((asked.key, asked.version), (ApiKey::PRODUCE, 13));
     answer(
         &mut stage.network,
         &mut stage.producer,
