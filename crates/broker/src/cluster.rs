@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::api;
 use crate::buffer::{Buffer, Pool, SMALLEST_BYTES, Slice};
 use crate::consumer_group::{Beat, Heartbeat, Refused, Topics};
+use crate::fetch_session::Sessions;
 use crate::group::{Group, Replies};
 use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
@@ -150,6 +151,7 @@ pub(crate) struct Cluster {
     pub(crate) random: Random,
     pub(crate) waiting: Waiting,
     pub(crate) transactions: Transactions,
+    pub(crate) fetch_sessions: Sessions,
     pub(crate) memory_bytes: u64,
     origin_ms: i64,
     pool: Arc<Pool>,
@@ -199,6 +201,7 @@ impl Cluster {
             random,
             waiting: Waiting::default(),
             transactions: Transactions::default(),
+            fetch_sessions: Sessions::default(),
             memory_bytes: setup.memory_bytes,
             origin_ms: setup.origin_ms,
             pool: setup.pool,
@@ -519,6 +522,7 @@ impl Cluster {
             return false;
         };
         node.is_up = false;
+        self.fetch_sessions.forget_broker(broker);
         for topic in self.topics.values_mut() {
             for partition in &mut topic.partitions {
                 partition.broker_stopped(broker, &topic.settings, &self.nodes, now);

@@ -20,6 +20,7 @@ use wire::produce::{
 };
 use wire::{ApiKey, ErrorCode};
 
+mod fetch_sessions;
 mod transactions;
 
 const MS: u64 = 1_000_000;

@@ -23,6 +23,8 @@ pub(crate) struct Glance {
     pub(crate) correlation_id: i32,
     topics: Vec<String>,
     partitions: Vec<(String, Uuid, i32)>,
+    /// The fetch session that it goes on with: what that holds is asked for, too.
+    session_id: Option<i32>,
     pub(crate) batch_bytes: u64,
     waits_for_all: bool,
     asks_for_no_answer: bool,
@@ -39,6 +41,7 @@ impl Glance {
             correlation_id: header.correlation_id,
             topics: Vec::new(),
             partitions: Vec::new(),
+            session_id: None,
             batch_bytes: 0,
             waits_for_all: false,
             asks_for_no_answer: false,
@@ -56,6 +59,7 @@ impl Glance {
             }
             ApiKey::FETCH => {
                 let request = FetchRequest::decode(header.api_version, &mut input).ok()?;
+                glance.session_id = (request.session_epoch > 0).then_some(request.session_id);
                 for topic in request.topics {
                     let name = topic.topic;
                     let places = topic.partitions.iter();
@@ -68,8 +72,16 @@ impl Glance {
         Some(glance)
     }
 
-    /// Finds the names of topics that the request names by their ids.
-    pub(crate) fn find_topics(&mut self, cluster: &Cluster) {
+    /// Finds the topics that the request is about without naming them: by their ids, or by a fetch session of `broker`.
+    pub(crate) fn find_topics(&mut self, cluster: &Cluster, broker: i32) {
+        if let Some(id) = self.session_id.take() {
+            let held = cluster.fetch_sessions.held(broker, id);
+            let held = held.map(|(name, id, index)| (name.to_owned(), id, index));
+            self.partitions.extend(held);
+            // Those that changed are in both.
+            self.partitions.sort();
+            self.partitions.dedup();
+        }
         for (name, id, _) in &mut self.partitions {
             if name.is_empty()
                 && let Some(topic) = cluster.topic_by_id(*id)

@@ -25,6 +25,7 @@ mod config;
 mod connection;
 mod consumer_group;
 mod control;
+mod fetch_session;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod glance;

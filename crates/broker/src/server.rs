@@ -159,7 +159,7 @@ impl Shared {
         };
         let lock_cluster = || self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
         if rig.looks_at_topics() {
-            glance.find_topics(&lock_cluster());
+            glance.find_topics(&lock_cluster(), frame.broker);
         }
         let (fate, hold) = rig.judge(&glance.described(frame.broker), now, |follower| {
             glance.has_in_sync(&lock_cluster(), follower)

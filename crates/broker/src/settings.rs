@@ -388,6 +388,13 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
     ),
     node("num.partitions", Kind::Int, "1", Rule::AtLeast(1), false),
     node(
+        "max.incremental.fetch.session.cache.slots",
+        Kind::Int,
+        "1000",
+        Rule::AtLeast(0),
+        false,
+    ),
+    node(
         "producer.id.expiration.ms",
         Kind::Int,
         "86400000",
@@ -581,6 +588,8 @@ pub(crate) struct NodeSettings {
     /// `None`: for ever.
     pub(crate) connections_max_idle_ns: Option<u64>,
     pub(crate) transaction_max_timeout_ms: i64,
+    /// How many fetch sessions each broker keeps.
+    pub(crate) fetch_session_slots: usize,
 }
 
 impl NodeSettings {
@@ -607,6 +616,7 @@ impl NodeSettings {
                 .filter(|ms| *ms >= 0)
                 .map(crate::group::ms_to_ns),
             transaction_max_timeout_ms: nodes.number("transaction.max.timeout.ms"),
+            fetch_session_slots: nodes.number("max.incremental.fetch.session.cache.slots") as usize,
         }
     }
 }

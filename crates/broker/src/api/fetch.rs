@@ -1,12 +1,13 @@
 //! Fetch (1), versions 4 to 18: by name or by id, with `min_bytes` and `max_wait_ms`.
 //!
 //! Records are served as they lie in the log, up to the high watermark, or to the last stable offset for those who read
-//! committed records only. Left out: fetch sessions (KIP-227), which are declined with session id 0, so that clients send
-//! full requests; racks and preferred replicas; followers' fetches from elsewhere.
+//! committed records only, in fetch sessions (KIP-227) too. Left out: racks and preferred replicas; followers' fetches from
+//! elsewhere.
 
 use super::{Context, Outcome, finish, stop_waiting, wait};
 use crate::answer::Answer;
 use crate::cluster::{Cluster, TopicKey};
+use crate::fetch_session::{Told, Use};
 use crate::group::ms_to_ns;
 use crate::log::Selection;
 use crate::partition::Partition;
@@ -25,26 +26,34 @@ const MOST_BYTES: usize = 55 << 20;
 /// `isolation_level` of a consumer that wants committed records only.
 pub(super) const READ_COMMITTED: i8 = 1;
 
+/// The first version with fetch sessions.
+const SESSIONS_FROM: i16 = 7;
+/// The first version that names topics by their ids.
+const IDS_FROM: i16 = 13;
+
 /// A fetch that waits for records.
 #[derive(Debug)]
 pub(crate) struct WaitingFetch {
     broker: i32,
+    asked_at: u64,
+    session: Use,
     request: FetchRequest,
     /// Bytes that make it worth an answer, and how many of them are there.
     wanted_bytes: usize,
     found_bytes: usize,
 }
 
-pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, request: FetchRequest) -> Outcome {
-    if request.session_id != 0 && request.session_epoch > 0 {
-        return Outcome::Answer(encode(
-            cluster,
-            context.to,
-            ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
-            &request,
-            &[],
-        ));
-    }
+pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, mut request: FetchRequest) -> Outcome {
+    let version = context.to.version;
+    let session = if version < SESSIONS_FROM {
+        Use::Without
+    } else {
+        let sessions = &mut cluster.fetch_sessions;
+        match sessions.take(context.broker, version >= IDS_FROM, &mut request, context.now) {
+            Ok(session) => session,
+            Err(error) => return Outcome::Answer(encode(cluster, context.to, (error, 0), &request, &[])),
+        }
+    };
     let found = find(cluster, context.broker, &request);
     let found_bytes: usize = found.iter().map(Found::len_bytes).sum();
     let wanted_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
@@ -53,12 +62,22 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, request: Fetch
         || found_bytes >= wanted_bytes
         || found.iter().any(|found| found.error.is_error());
     if is_due {
-        return Outcome::Answer(encode(cluster, context.to, ErrorCode::NONE, &request, &found));
+        let fetch = WaitingFetch {
+            broker: context.broker,
+            asked_at: context.now,
+            session,
+            request,
+            wanted_bytes,
+            found_bytes,
+        };
+        return Outcome::Answer(conclude(cluster, context.to, &fetch, found));
     }
     let deadline = context.now.saturating_add(ms_to_ns(request.max_wait_ms.into()));
     let places: Vec<(TopicKey, i32)> = found.iter().filter_map(|found| found.place).collect();
     let awaited = Awaited::Fetch(WaitingFetch {
         broker: context.broker,
+        asked_at: context.now,
+        session,
         request,
         wanted_bytes,
         found_bytes,
@@ -83,9 +102,44 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, request: Fetch
 }
 
 /// Answers with what there is.
-pub(super) fn answer(cluster: &Cluster, to: ReplyTo, waiting: WaitingFetch) -> Answer {
+pub(super) fn answer(cluster: &mut Cluster, to: ReplyTo, waiting: WaitingFetch) -> Answer {
     let found = find(cluster, waiting.broker, &waiting.request);
-    encode(cluster, to, ErrorCode::NONE, &waiting.request, &found)
+    conclude(cluster, to, &waiting, found)
+}
+
+/// Answers in the session that the request is of, or opens one.
+fn conclude(cluster: &mut Cluster, to: ReplyTo, fetch: &WaitingFetch, mut found: Vec<Found>) -> Answer {
+    let request = &fetch.request;
+    let id = match fetch.session {
+        Use::Without => 0,
+        Use::Opens => {
+            let slots = cluster.settings.fetch_session_slots;
+            let is_by_id = to.version >= IDS_FROM;
+            let sessions = &mut cluster.fetch_sessions;
+            sessions.open(
+                fetch.broker,
+                is_by_id,
+                request,
+                (slots, fetch.asked_at),
+                &mut cluster.random,
+            )
+        }
+        Use::Within(id) => id,
+    };
+    if id != 0 {
+        let is_within = fetch.session == Use::Within(id);
+        let sessions = &mut cluster.fetch_sessions;
+        found.retain(|found| {
+            let told = (!found.error.is_error()).then_some(Told {
+                high_watermark: found.high_watermark,
+                log_start_offset: found.log_start_offset,
+            });
+            let topic = &request.topics[found.topic];
+            let is_news = sessions.tell(id, topic, found.index, told, found.len_bytes() > 0);
+            is_news || !is_within
+        });
+    }
+    encode(cluster, to, (ErrorCode::NONE, id), request, &found)
 }
 
 /// Takes a fetch off the lists of the partitions that it wants.
@@ -174,6 +228,8 @@ pub(crate) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, news: News)
 /// What there is for one partition of a request.
 #[derive(Debug)]
 struct Found {
+    /// The topic's place in the request.
+    topic: usize,
     index: i32,
     place: Option<(TopicKey, i32)>,
     error: ErrorCode,
@@ -189,6 +245,7 @@ struct Found {
 impl Found {
     fn failed(index: i32, error: ErrorCode) -> Found {
         Found {
+            topic: 0,
             index,
             place: None,
             error,
@@ -219,10 +276,10 @@ fn find(cluster: &Cluster, broker: i32, request: &FetchRequest) -> Vec<Found> {
     let mut room = usize::try_from(request.max_bytes).unwrap_or(0).min(MOST_BYTES);
     let mut is_first = true;
     let mut all = Vec::with_capacity(request.topics.iter().map(|topic| topic.partitions.len()).sum());
-    for topic in &request.topics {
+    for (place, topic) in request.topics.iter().enumerate() {
         let key = key_of(cluster, topic);
         for wanted in &topic.partitions {
-            let found = match key {
+            let mut found = match key {
                 Some(key) => {
                     let is_committed = request.isolation_level == READ_COMMITTED;
                     find_one(cluster, broker, key, wanted, (room, is_first), is_committed)
@@ -232,6 +289,7 @@ fn find(cluster: &Cluster, broker: i32, request: &FetchRequest) -> Vec<Found> {
                 }
                 None => Found::failed(wanted.partition, ErrorCode::UNKNOWN_TOPIC_ID),
             };
+            found.topic = place;
             room = room.saturating_sub(found.len_bytes());
             is_first &= found.len_bytes() == 0;
             all.push(found);
@@ -283,6 +341,7 @@ fn find_one(
         partition.aborted(wanted.fetch_offset, end)
     });
     Found {
+        topic: 0,
         index,
         place: Some((key, index)),
         error: ErrorCode::NONE,
@@ -298,7 +357,7 @@ fn find_one(
 fn encode(
     cluster: &Cluster,
     to: ReplyTo,
-    error_code: ErrorCode,
+    (error_code, session_id): (ErrorCode, i32),
     request: &FetchRequest,
     found: &[Found],
 ) -> Answer {
@@ -319,10 +378,10 @@ fn encode(
         .collect();
     let mut rest = partitions.as_slice();
     let mut topics = Vec::with_capacity(request.topics.len());
-    // An error of the whole request is told without partitions.
-    for topic in request.topics.iter().filter(|_| !error_code.is_error()) {
-        let (partitions, others) = rest.split_at(topic.partitions.len().min(rest.len()));
+    for of_topic in found.chunk_by(|one, next| one.topic == next.topic) {
+        let (partitions, others) = rest.split_at(of_topic.len());
         rest = others;
+        let topic = &request.topics[of_topic[0].topic];
         topics.push(FetchResponseTopic {
             name: &topic.topic,
             topic_id: topic.topic_id,
@@ -335,7 +394,7 @@ fn encode(
         version: to.version,
         throttle_time_ms: 0,
         error_code,
-        session_id: 0,
+        session_id,
         node_endpoints: &node_endpoints,
     };
     let (mut frame, mut cuts) = (Vec::new(), Vec::new());
