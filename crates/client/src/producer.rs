@@ -361,6 +361,8 @@ pub struct Producer<T> {
     settings: Settings,
     cluster: Cluster<Asked>,
     partitions: Vec<Partition<T>>,
+    /// How many of those the topic has: one that was made again may have fewer than before.
+    known: usize,
     partitioner: StickyPartitioner,
     producer_id: ProducerId,
     /// The id and epoch that a new epoch is asked for with.
@@ -407,6 +409,7 @@ impl<T: BatchTag> Producer<T> {
         Ok(Producer {
             topic: topic.to_owned(),
             topic_id: Uuid::ZERO,
+            known: 0,
             settings: Settings {
                 acks: config.acks,
                 batch_size_bytes,
@@ -457,7 +460,7 @@ impl<T: BatchTag> Producer<T> {
 
     /// How many partitions the topic has; 0 until metadata has come.
     pub fn partitions(&self) -> usize {
-        self.partitions.len()
+        self.known
     }
 
     /// What it has done.
@@ -492,7 +495,7 @@ impl<T: BatchTag> Producer<T> {
             return false;
         }
         let mut ready = true;
-        for index in 0..self.partitions.len() {
+        for index in 0..self.known {
             ready &= match self.partitions[index].leader {
                 Some(leader) => self.cluster.is_ready(Node::Broker(leader), now_ns),
                 None => false,
@@ -503,7 +506,7 @@ impl<T: BatchTag> Producer<T> {
 
     /// The partition that the sticky partitioner is at; `None` until metadata has come.
     pub fn sticky_partition(&mut self, now_ns: u64) -> Option<usize> {
-        let count = self.partitions.len();
+        let count = self.known;
         if count == 0 {
             return None;
         }
@@ -963,8 +966,8 @@ impl<T: BatchTag> Producer<T> {
             self.topic_id = id;
             let is_made_again = !before.is_zero() && before != id;
             if is_made_again {
-                // The new one may have fewer.
-                for partition in self.partitions.iter_mut().skip(topic.partitions.len()) {
+                self.known = topic.partitions.len().min(self.partitions.len());
+                for partition in self.partitions.iter_mut().skip(self.known) {
                     partition.leader = None;
                 }
             }
@@ -976,6 +979,7 @@ impl<T: BatchTag> Producer<T> {
                 if index == self.partitions.len() {
                     self.partitions.push(Partition::new());
                 }
+                self.known = self.known.max(index + 1).min(self.partitions.len());
                 if let Some(partition) = self.partitions.get_mut(index) {
                     partition.leader = info.leader;
                     missing_leader |= info.leader.is_none();
@@ -2030,8 +2034,18 @@ impl<T: BatchTag> Producer<T> {
         in_flight.remove(place)
     }
 
-    /// Ends what has waited beyond `delivery.timeout.ms`.
+    /// Ends what has waited beyond `delivery.timeout.ms`, and what was for partitions that the topic does not have any more.
     fn expire(&mut self, now_ns: u64) {
+        for partition in self.known..self.partitions.len() {
+            self.seal(partition, now_ns);
+            while let Some(batch) = self.partitions[partition].queue.pop_front() {
+                let message = format!(
+                    "topic {} was made again with {} partitions, and this was for partition {partition}",
+                    self.topic, self.known
+                );
+                self.fail(partition, batch, FailureKind::TopicMadeAgain, message, now_ns);
+            }
+        }
         for partition in 0..self.partitions.len() {
             if let Some(open) = &self.partitions[partition].open
                 && now_ns >= open.created_ns.saturating_add(self.settings.delivery_timeout_ns)

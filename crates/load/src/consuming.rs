@@ -6,6 +6,7 @@ use crate::verify::{Arrival, GroupBook, Verifier};
 use client::batch::Batch;
 use client::consumer::{Consumer, ConsumerEvent, Deliver, OWNERS, Subscription};
 use client::net::{ConnId, Frame, Net, NetEvent};
+use client::producer::FailureKind;
 use model::client_config::{AssignmentStrategy, ConsumerConfig, GroupProtocol, OffsetReset};
 use model::result::Event;
 use model::workload::{ConsumerPace, StampPlacement};
@@ -359,6 +360,58 @@ impl Thread<'_> {
                         );
                         ("offset-reset", at_ns, Some(format!("{topic}-{partition}")), label)
                     }
+                    ConsumerEvent::TopicMadeAgain {
+                        topic,
+                        partition,
+                        from,
+                        at_ns,
+                    } => {
+                        let place = place_of(self.shared, self.plan, &topic, partition);
+                        if let Some(place) = place {
+                            self.books[unit.part.group].is_cut_back(place, 0);
+                        }
+                        let label = format!(
+                            "topic {topic} was deleted and made again: group {group} had read up to offset {from} of the old one and \
+                             reads the new one from its beginning"
+                        );
+                        let kind = FailureKind::TopicMadeAgain.to_string();
+                        self.interval.count_error(kind, 0, since_ns(at_ns), None, &label);
+                        (
+                            "topic-made-again",
+                            at_ns,
+                            Some(format!("{topic}-{partition}")),
+                            label,
+                        )
+                    }
+                    ConsumerEvent::Truncated {
+                        topic,
+                        partition,
+                        from,
+                        to,
+                        at_ns,
+                    } => {
+                        let place = place_of(self.shared, self.plan, &topic, partition);
+                        if let Some(place) = place {
+                            self.books[unit.part.group].is_cut_back(place, to);
+                        }
+                        let label = format!(
+                            "the log was truncated: group {group} had read up to offset {from}, and the new leader's log differs from \
+                             offset {to} on"
+                        );
+                        self.interval.count_error(
+                            "log truncated".to_owned(),
+                            0,
+                            since_ns(at_ns),
+                            None,
+                            &label,
+                        );
+                        (
+                            "log-truncated",
+                            at_ns,
+                            Some(format!("{topic}-{partition}")),
+                            label,
+                        )
+                    }
                     ConsumerEvent::Corrupt {
                         topic,
                         partition,
@@ -478,15 +531,19 @@ struct Reader<'a> {
 }
 
 /// The places of partitions when all are counted through.
+fn place_of(shared: &Shared, plan: &ConsumingPlan, topic: &str, partition: i32) -> Option<usize> {
+    let number = plan.topic_names.iter().position(|name| name == topic)?;
+    shared.partition_place(number, partition)
+}
+
 fn places_of<'a>(
     shared: &'a Shared,
     plan: &'a ConsumingPlan,
     partitions: &'a [(String, i32)],
 ) -> impl Iterator<Item = usize> + 'a {
-    partitions.iter().filter_map(|(topic, partition)| {
-        let number = plan.topic_names.iter().position(|name| name == topic)?;
-        shared.partition_place(number, *partition)
-    })
+    partitions
+        .iter()
+        .filter_map(|(topic, partition)| place_of(shared, plan, topic, *partition))
 }
 
 impl Deliver for Reader<'_> {

@@ -7,6 +7,7 @@ use crate::recorder::{LATE_NS, METRICS, PhaseSheet, TransactionSheet};
 use crate::shared::Shared;
 use crate::verify::GroupBook;
 use client::clock::RunClock;
+use client::producer::FailureKind;
 use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
 use model::client_config::Acks;
@@ -139,6 +140,14 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             ),
         });
     }
+    if is_made_again(&gathered) {
+        warnings.push(Warning {
+            code: "topic-made-again".to_owned(),
+            text: "a topic was deleted and made again during the run: what was acknowledged before is gone with the old one, what \
+                   nobody had read of it counts as lost, and what brokers confirm cannot be told"
+                .to_owned(),
+        });
+    }
     let (clock_domain, clocks) = clocks(&gathered);
     if let Some(warning) = clocks.and_then(|clocks| clock_warning(clock_domain, clocks, &phases)) {
         warnings.push(warning);
@@ -201,15 +210,29 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     }
 }
 
+/// Whether a topic of the load was deleted and made again under it.
+fn is_made_again(gathered: &Gathered) -> bool {
+    let kind = FailureKind::TopicMadeAgain.to_string();
+    gathered.errors.contains_key(&kind)
+}
+
 /// What the end offsets grew by between two samples, on topics that nobody else writes to, and the time between them.
 fn confirmed_between(gathered: &Gathered, from: usize, to: usize) -> Option<(u64, f64)> {
     if !gathered.prepared.created || from == to || gathered.shared.shares.is_empty() {
+        return None;
+    }
+    // What was appended to a topic that is gone, or to a log that was cut, cannot be told by offsets any more.
+    if is_made_again(gathered) {
         return None;
     }
     let (before, after) = (
         gathered.confirmed.get(from)?.as_ref()?,
         gathered.confirmed.get(to)?.as_ref()?,
     );
+    let has_fallen = |(before, after): (&i64, &i64)| after < before;
+    if before.offsets.iter().zip(&after.offsets).any(has_fallen) {
+        return None;
+    }
     Some((
         after.sum().checked_sub(before.sum())?,
         after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9,

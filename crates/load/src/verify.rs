@@ -141,6 +141,13 @@ impl GroupBook {
         self.next_offsets[place].fetch_max(offset, Ordering::AcqRel);
     }
 
+    /// The log of the partition ends at that offset now: it was truncated or, with 0, its topic was made again.
+    pub fn is_cut_back(&self, place: usize, offset: i64) {
+        self.next_offsets[place].fetch_min(offset, Ordering::AcqRel);
+        let mut order = self.orders[place].lock().expect("no holder panics");
+        order.cut_back_to(u64::try_from(offset).unwrap_or(0));
+    }
+
     /// The log no longer had so many offsets when the group came to them.
     pub fn passed_by(&self, offsets: u64) {
         self.expired.fetch_add(offsets, Ordering::Relaxed);

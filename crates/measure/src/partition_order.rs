@@ -63,6 +63,12 @@ impl PartitionOrder {
         PartitionOrder::default()
     }
 
+    /// The log now ends at `offset`, as after a truncation or, with 0, after its topic was made again: what is at offsets
+    /// from there on is given for the first time.
+    pub fn cut_back_to(&mut self, offset: u64) {
+        self.next_offset = self.next_offset.min(offset);
+    }
+
     /// Judges a run, and adds it to `delivered`: what the group has been given of this producer, over all partitions.
     pub fn judge(&mut self, run: DeliveredRun, delivered: &mut SequenceSet) -> OrderCounts {
         if run.count == 0 {
@@ -118,6 +124,29 @@ impl DeliveredRun {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn behind_a_cut_the_same_records_are_doubled_and_not_redelivered() {
+        let run = |offset, first_sequence, count| DeliveredRun {
+            offset,
+            producer: 0,
+            first_sequence,
+            count,
+        };
+        for (cut_at, redelivered, duplicated) in [(None, 3, 0), (Some(6), 1, 2), (Some(0), 0, 3)] {
+            let (mut order, mut delivered) = (PartitionOrder::new(), SequenceSet::new());
+            order.judge(run(0, 0, 8), &mut delivered);
+            if let Some(offset) = cut_at {
+                order.cut_back_to(offset);
+            }
+            let counts = order.judge(run(5, 5, 3), &mut delivered);
+            assert_eq!(
+                (counts.redelivered, counts.duplicated),
+                (redelivered, duplicated),
+                "{cut_at:?}"
+            );
+        }
+    }
     use proptest::prelude::*;
     use std::collections::HashSet;
 
