@@ -205,6 +205,19 @@ enum Purpose<T> {
     },
 }
 
+impl<T> Purpose<T> {
+    /// Whether the answer's header is the flexible one.
+    fn has_tagged_answer(&self) -> bool {
+        let is_flexible = |from: Option<i16>, version: i16| from.is_some_and(|from| version >= from);
+        match *self {
+            Purpose::Versions { .. } | Purpose::Handshake { .. } => false,
+            Purpose::Authenticate { version } => is_flexible(SaslAuthenticateRequest::FLEXIBLE_FROM, version),
+            Purpose::Metadata { version } => is_flexible(MetadataRequest::FLEXIBLE_FROM, version),
+            Purpose::User { response_tagged, .. } => response_tagged,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct InFlight<T> {
     correlation: i32,
@@ -845,17 +858,20 @@ impl<T> Cluster<T> {
     fn on_frame(&mut self, index: usize, conn: ConnId, frame: Frame, now_ns: u64) -> Result<(), String> {
         let mut reader = Reader::new(frame.bytes());
         let correlation = reader.read_i32().map_err(|error| error.to_string())?;
-        let place = self.links[index]
-            .in_flight
-            .iter()
-            .position(|request| request.has_answer);
-        let request = match place {
-            Some(place) if self.links[index].in_flight[place].correlation == correlation => self.links[index]
-                .in_flight
-                .remove(place)
-                .expect("the place is in it"),
-            _ => return Err(format!("answer {correlation} to a question that was not asked")),
+        let in_flight = &mut self.links[index].in_flight;
+        let place = in_flight.iter().position(|request| request.has_answer);
+        let Some(place) = place.filter(|&place| in_flight[place].correlation == correlation) else {
+            return Err(format!("answer {correlation} to a question that was not asked"));
         };
+        // Read while the request is still in flight: if it cannot be, that is lost with the connection, and told as such.
+        if in_flight[place].purpose.has_tagged_answer() {
+            let flexible = Layout {
+                version: 0,
+                flexible: true,
+            };
+            reader.skip_tagged(flexible).map_err(|error| error.to_string())?;
+        }
+        let request = in_flight.remove(place).expect("the place is in it");
         match request.purpose {
             Purpose::Versions { version } => self.on_versions(index, conn, version, &mut reader, now_ns),
             Purpose::Handshake { version } => {
@@ -865,27 +881,12 @@ impl<T> Cluster<T> {
                 Ok(())
             }
             Purpose::Authenticate { version } => {
-                if SaslAuthenticateRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
-                    let flexible = Layout {
-                        version,
-                        flexible: true,
-                    };
-                    reader.skip_tagged(flexible).map_err(|error| error.to_string())?;
-                }
                 let response = SaslAuthenticateResponse::decode(version, &mut reader)
                     .map_err(|error| format!("SaslAuthenticate: {error}"))?;
                 self.on_authenticate(index, conn, &response, now_ns);
                 Ok(())
             }
             Purpose::Metadata { version } => {
-                if MetadataRequest::FLEXIBLE_FROM.is_some_and(|from| version >= from) {
-                    reader
-                        .skip_tagged(Layout {
-                            version,
-                            flexible: true,
-                        })
-                        .map_err(|error| error.to_string())?;
-                }
                 self.metadata_in_flight = false;
                 self.links[index].has_served = true;
                 let response = MetadataResponse::decode(version, &mut reader)
@@ -893,19 +894,7 @@ impl<T> Cluster<T> {
                 self.on_metadata(response, now_ns);
                 Ok(())
             }
-            Purpose::User {
-                tag,
-                version,
-                response_tagged,
-            } => {
-                if response_tagged {
-                    reader
-                        .skip_tagged(Layout {
-                            version,
-                            flexible: true,
-                        })
-                        .map_err(|error| error.to_string())?;
-                }
+            Purpose::User { tag, version, .. } => {
                 let body_at = reader.position_bytes();
                 self.links[index].has_served = true;
                 let written_ns = request.written_ns.unwrap_or(now_ns);
