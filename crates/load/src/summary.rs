@@ -679,6 +679,7 @@ fn figures(
         objective_p99_ns: None,
         schedule_lag_p99_ns: summary(Metric::ScheduleLag).map(|summary| summary.p99_ns),
         queue_p50_ns: summary(Metric::Queue).map(|summary| summary.p50_ns),
+        linger_ns: u64::try_from(plan.target.producer.config.linger.as_nanos()).ok(),
         service_p50_ns: summary(Metric::Service).map(|summary| summary.p50_ns),
         service_p99_ns: summary(Metric::Service).map(|summary| summary.p99_ns),
         busiest_thread_ratio: busiest,

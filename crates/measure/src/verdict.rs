@@ -11,6 +11,9 @@
 //! 5. the **cluster**, where the rate was missed, or there was none to meet, and the generator is cleared of the above;
 //! 6. **nothing**, where the rate was met.
 //!
+//! A rate that was met from a queue that stood in the producers all along, as one of an overloaded warm-up does, is not
+//! called sustained: what is measured is the queue, and whether it drains takes longer than the run to say.
+//!
 //! A figure that was not measured clears nobody: where it would be needed, the limit is unknown.
 
 use model::result::{Evidence, LimitedBy, Verdict};
@@ -39,6 +42,8 @@ pub const BUFFER_FULL_RATIO: f64 = 0.005;
 /// In a closed loop, the part of the time for which requests or buffers must have been at their limit for the cluster to be
 /// what was waited for.
 pub const WINDOW_FULL_RATIO: f64 = 0.5;
+/// A median of queue time, without linger, from which on a queue stands in the producers.
+pub const STANDING_QUEUE_NS: u64 = 1_000_000_000;
 
 /// What was measured of the measuring phase. Not measured is None.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,6 +72,8 @@ pub struct Figures {
     pub schedule_lag_p99_ns: Option<u64>,
     /// The median of queue time.
     pub queue_p50_ns: Option<u64>,
+    /// How long records may wait on purpose (`linger.ms`).
+    pub linger_ns: Option<u64>,
     /// The median of service time.
     pub service_p50_ns: Option<u64>,
     /// The 99th percentile of service time.
@@ -121,13 +128,14 @@ enum Finding {
     Backlog,
     Failed,
     Objective,
+    Standing,
     Queueing,
 }
 
 fn limit(figures: &Figures) -> (LimitedBy, &'static [Finding]) {
     use Finding::{
         AllCpusBusy, Backlog, BufferFull, Cgroup, Failed, InFlightFull, Quota, RateMissed, ScheduleLag,
-        ThreadBusy, Unsent,
+        Standing, ThreadBusy, Unsent,
     };
     let missed = figures.rate_missed() == Some(true) || figures.backlog_grew() == Some(true);
     let bound_by_something = figures.closed_loop || missed;
@@ -166,6 +174,7 @@ fn limit(figures: &Figures) -> (LimitedBy, &'static [Finding]) {
         };
     }
     match figures.rate_missed() {
+        Some(_) if figures.queue_stands() == Some(true) => (LimitedBy::Unknown, &[Standing]),
         Some(_) => (LimitedBy::Nothing, &[]),
         None => (LimitedBy::Unknown, &[]),
     }
@@ -183,6 +192,7 @@ fn sustained(figures: &Figures) -> Option<bool> {
     // such a run it cannot be told what the cluster would have done.
     let disturbed = figures.cgroup_throttled() == Some(true)
         || figures.quota_throttled() == Some(true)
+        || figures.queue_stands() == Some(true)
         || (figures.late() == Some(true)
             && (figures.busy() == Some(true) || figures.late_beyond_the_cluster() != Some(false)));
     (!disturbed).then_some(figures.objective_missed() != Some(true))
@@ -267,6 +277,12 @@ impl Figures {
         either(full(self.in_flight_full_ratio), full(self.buffer_full_ratio))
     }
 
+    fn queue_stands(&self) -> Option<bool> {
+        let on_purpose_ns = self.linger_ns.unwrap_or(0);
+        let queue_ns = self.queue_p50_ns?.saturating_sub(on_purpose_ns);
+        Some(!self.closed_loop && queue_ns >= STANDING_QUEUE_NS)
+    }
+
     // The send buffer, not the cluster, is where the time went. Five times leaves room for linger and batching.
     fn queueing(&self) -> Option<bool> {
         Some(self.queue_p50_ns? > self.service_p50_ns?.saturating_mul(5) && self.buffer_full() == Some(true))
@@ -342,6 +358,12 @@ fn findings(figures: &Figures) -> Vec<(Finding, Evidence)> {
         failed_text(f),
     );
     add(Finding::Objective, f.objective_missed(), objective_text(f));
+    // Where something else was out of bounds, it is what the queue comes from.
+    add(
+        Finding::Standing,
+        Some(limit(f).1.contains(&Finding::Standing)),
+        f.queue_p50_ns.map(standing_text),
+    );
     add(Finding::Queueing, f.queueing(), queueing_text(f));
     found
 }
@@ -451,6 +473,15 @@ fn objective_text(figures: &Figures) -> Option<Evidence> {
     Some(evidence("objective-missed", text, response_ns as f64, "ns"))
 }
 
+fn standing_text(queue_ns: u64) -> Evidence {
+    let text = format!(
+        "half of the records waited in their producer for {} or longer: a queue that has not drained since it was built up, so \
+         that all latencies are its own; a longer warm-up or a lower rate shows the cluster's",
+        duration(queue_ns)
+    );
+    evidence("standing-queue", text, queue_ns as f64, "ns")
+}
+
 fn queueing_text(figures: &Figures) -> Option<Evidence> {
     let (queue_ns, service_ns) = (figures.queue_p50_ns?, figures.service_p50_ns?);
     let text = format!(
@@ -493,6 +524,43 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    #[test]
+    fn a_rate_that_is_met_from_a_standing_queue_is_not_called_sustained() {
+        for (queue_ms, linger_ms, expected) in [
+            (5_650, 5, None),
+            (1_005, 5, None),
+            (1_004, 5, Some(true)),
+            (3_000, 2_500, Some(true)),
+        ] {
+            let figures = Figures {
+                queue_p50_ns: Some(queue_ms * MS),
+                linger_ns: Some(linger_ms * MS),
+                ..calm()
+            };
+            let verdict = judge(&figures);
+            assert_eq!(verdict.sustained, expected, "{queue_ms} ms");
+            let is_told = verdict.evidence.iter().any(|told| told.code == "standing-queue");
+            assert_eq!(is_told, expected.is_none());
+            let limited_by = match expected {
+                None => LimitedBy::Unknown,
+                Some(_) => LimitedBy::Nothing,
+            };
+            assert_eq!(verdict.limited_by, limited_by);
+        }
+        // As fast as the cluster takes them, queues stand in any case.
+        let closed = Figures {
+            closed_loop: true,
+            queue_p50_ns: Some(5_000 * MS),
+            ..calm()
+        };
+        assert!(
+            judge(&closed)
+                .evidence
+                .iter()
+                .all(|told| told.code != "standing-queue")
+        );
+    }
+
     /// An open-loop run that met its rate with everything measured and nothing out of bounds.
     fn calm() -> Figures {
         Figures {
@@ -508,6 +576,7 @@ mod tests {
             objective_p99_ns: None,
             schedule_lag_p99_ns: Some(MS / 5),
             queue_p50_ns: Some(5 * MS),
+            linger_ns: Some(5 * MS),
             service_p50_ns: Some(2 * MS),
             service_p99_ns: Some(6 * MS),
             busiest_thread_ratio: Some(0.3),
