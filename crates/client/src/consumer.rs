@@ -221,6 +221,17 @@ pub struct ConsumerCounts {
     pub corrupt_batches: u64,
 }
 
+/// What a consumer has fetched from one broker so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceCounts {
+    /// Fetch requests answered.
+    pub requests: u64,
+    /// Bytes of their answers.
+    pub bytes: u64,
+    /// Sum of the throttle times that it asked for.
+    pub throttle_ns: u64,
+}
+
 /// Where a partition's position stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -321,6 +332,7 @@ struct Source {
     undelivered: u32,
     throttled_until_ns: u64,
     session: Session,
+    counts: SourceCounts,
 }
 
 #[derive(Debug)]
@@ -533,6 +545,13 @@ impl Consumer {
     /// What it has done.
     pub fn counts(&self) -> ConsumerCounts {
         self.counts
+    }
+
+    /// What it has fetched, by broker.
+    pub fn sources(&self) -> impl Iterator<Item = (i32, SourceCounts)> + '_ {
+        self.sources
+            .iter()
+            .map(|(&broker, source)| (broker, source.counts))
     }
 
     /// The connections and the metadata below.
@@ -1758,8 +1777,12 @@ impl Consumer {
         };
         let throttle_ns = u64::try_from(response.throttle_time_ms).unwrap_or(0) * 1_000_000;
         self.counts.throttle_ns += throttle_ns;
+        let source = self.sources.entry(broker).or_default();
+        source.counts.requests += 1;
+        source.counts.bytes += frame.bytes().len() as u64;
+        source.counts.throttle_ns += throttle_ns;
         if version >= 8 {
-            self.sources.entry(broker).or_default().throttled_until_ns = at_ns.saturating_add(throttle_ns);
+            source.throttled_until_ns = at_ns.saturating_add(throttle_ns);
         }
         let session = &mut self.sources.entry(broker).or_default().session;
         match response.error_code {

@@ -4,12 +4,13 @@ use crate::recorder::Interval;
 use crate::shared::{Message, Problem, Shared, ThreadRole};
 use crate::verify::{Arrival, GroupBook, Verifier};
 use client::batch::Batch;
-use client::consumer::{Consumer, ConsumerEvent, Deliver, OWNERS, Subscription};
+use client::consumer::{Consumer, ConsumerEvent, Deliver, OWNERS, SourceCounts, Subscription};
 use client::net::{ConnId, Frame, Net, NetEvent};
 use client::producer::FailureKind;
 use model::client_config::{AssignmentStrategy, ConsumerConfig, GroupProtocol, OffsetReset};
 use model::result::Event;
 use model::workload::{ConsumerPace, StampPlacement};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -62,6 +63,8 @@ struct Unit {
     without_since_ns: Option<u64>,
     /// When it first had all that it then was assigned.
     positioned_ns: Option<u64>,
+    /// What it had fetched of each broker when that was last written down.
+    fetched_before: BTreeMap<i32, SourceCounts>,
 }
 
 /// Runs the consumers of one thread to their end.
@@ -106,6 +109,7 @@ pub fn run_thread(
             commit_at_ns: 0,
             without_since_ns: None,
             positioned_ns: None,
+            fetched_before: BTreeMap::new(),
         });
     }
     let mut thread = Thread {
@@ -486,6 +490,17 @@ impl Thread<'_> {
     }
 
     fn flush(&mut self, now_ns: u64) {
+        for unit in &mut self.units {
+            let sheet = &mut self.interval.phases[self.flushed_phase];
+            for (id, counts) in unit.consumer.sources() {
+                let before = unit.fetched_before.insert(id, counts).unwrap_or_default();
+                if counts != before {
+                    let broker = sheet.brokers.entry(id).or_default();
+                    broker.fetched_bytes += counts.bytes - before.bytes;
+                    broker.fetch_throttle_ns += counts.throttle_ns - before.throttle_ns;
+                }
+            }
+        }
         let shared = self.shared;
         let phase = Some(self.flushed_phase);
         shared.flush(

@@ -942,7 +942,6 @@ impl Thread<'_> {
             let before = &unit.counts_before;
             sheet.requests += counts.requests - before.requests;
             sheet.retried_batches += counts.retried_batches - before.retried_batches;
-            sheet.throttle_ns += counts.throttle_ns - before.throttle_ns;
             for (&id, counts) in &counts.brokers {
                 let before = before.brokers.get(&id).copied().unwrap_or_default();
                 if *counts != before {

@@ -55,8 +55,12 @@ pub struct BrokerSheet {
     pub bytes: u64,
     /// Produce requests.
     pub requests: u64,
-    /// Throttle time that it asked for.
+    /// Throttle time that it asked producers for.
     pub throttle_ns: u64,
+    /// Bytes of answers to Fetch.
+    pub fetched_bytes: u64,
+    /// Throttle time that it asked consumers for.
+    pub fetch_throttle_ns: u64,
     /// Service times, one a batch.
     pub service: LatencyHistogram,
 }
@@ -124,8 +128,6 @@ pub struct PhaseSheet {
     pub requests: u64,
     /// Batches sent again.
     pub retried_batches: u64,
-    /// Throttle time that brokers asked for.
-    pub throttle_ns: u64,
     /// Time for which records that were due waited for `buffer.memory`, summed over producers.
     pub buffer_full_ns: u64,
     /// Records sent later than [`LATE_NS`] after they were due.
@@ -165,7 +167,6 @@ impl PhaseSheet {
         self.batches += other.batches;
         self.requests += other.requests;
         self.retried_batches += other.retried_batches;
-        self.throttle_ns += other.throttle_ns;
         self.buffer_full_ns += other.buffer_full_ns;
         self.late += other.late;
         let (mine, theirs) = (&mut self.transactions, &other.transactions);
@@ -188,6 +189,8 @@ impl PhaseSheet {
             mine.bytes += theirs.bytes;
             mine.requests += theirs.requests;
             mine.throttle_ns += theirs.throttle_ns;
+            mine.fetched_bytes += theirs.fetched_bytes;
+            mine.fetch_throttle_ns += theirs.fetch_throttle_ns;
             mine.service.merge(&theirs.service);
         }
         for (&subscription, &(records, bytes)) in &other.consumed {
@@ -232,8 +235,12 @@ impl PhaseSheet {
             }
         }
         for sheet in self.brokers.values_mut() {
-            (sheet.batches, sheet.bytes, sheet.requests, sheet.throttle_ns) = (0, 0, 0, 0);
-            sheet.service.reset();
+            let mut service = std::mem::take(&mut sheet.service);
+            service.reset();
+            *sheet = BrokerSheet {
+                service,
+                ..BrokerSheet::default()
+            };
         }
     }
 }

@@ -197,7 +197,7 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         whole_run,
         partitions,
         skew,
-        brokers: brokers(sheet),
+        brokers: brokers(sheet, plan.workload.consumes()),
         generator: Some(generator),
         errors: errors(&gathered, stall_ns),
         warnings,
@@ -525,7 +525,7 @@ fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<P
     list
 }
 
-fn brokers(sheet: &PhaseSheet) -> Vec<Broker> {
+fn brokers(sheet: &PhaseSheet, consumes: bool) -> Vec<Broker> {
     sheet
         .brokers
         .iter()
@@ -535,11 +535,11 @@ fn brokers(sheet: &PhaseSheet) -> Vec<Broker> {
                 id,
                 requests_count: broker.requests,
                 produced_bytes: broker.bytes,
-                fetched_bytes: None,
+                fetched_bytes: consumes.then_some(broker.fetched_bytes),
                 service_p50_ns: service.as_ref().map(|summary| summary.p50_ns),
                 service_p99_ns: service.as_ref().map(|summary| summary.p99_ns),
                 service_max_ns: service.as_ref().map(|summary| summary.max_ns),
-                throttle_ns: (broker.throttle_ns > 0).then_some(broker.throttle_ns),
+                throttle_ns: Some(broker.throttle_ns + broker.fetch_throttle_ns).filter(|&ns| ns > 0),
             }
         })
         .collect()
@@ -612,7 +612,12 @@ fn generator(
             .produces()
             .then(|| ratio(sheet.buffer_full_ns, measured_ns * producers))
             .flatten(),
-        throttle_ns: plan.workload.produces().then_some(sheet.throttle_ns),
+        throttle_ns: (!sheet.brokers.is_empty()).then(|| {
+            let brokers = sheet.brokers.values();
+            brokers
+                .map(|broker| broker.throttle_ns + broker.fetch_throttle_ns)
+                .sum()
+        }),
         peak_100ms_per_second: gathered
             .rates
             .get(measure)
@@ -648,8 +653,15 @@ fn figures(
     let produces = plan.workload.produces();
     let paced = plan.workload.consumer_pace != ConsumerPace::Unlimited;
     let seconds = measured_ns as f64 / 1e9;
-    let brokers = sheet.brokers.values().map(|broker| broker.throttle_ns).max();
-    let producers = gathered.shared.shares.len().max(1) as f64;
+    // Each client waits by itself. A producer's answers to requests that were in flight together each tell the same wait.
+    let ratio = |throttle_ns: u64, clients: usize| {
+        (throttle_ns as f64 / (measured_ns as f64 * clients.max(1) as f64)).min(1.0)
+    };
+    let consumers = gathered.books.len() * plan.workload.consumers_per_subscription as usize;
+    let throttled = sheet.brokers.values().map(|broker| {
+        let producing = ratio(broker.throttle_ns, gathered.shared.shares.len());
+        producing.max(ratio(broker.fetch_throttle_ns, consumers))
+    });
     let busiest = generator.busiest_thread_utilisation_ratio;
     Figures {
         closed_loop: !scheduled,
@@ -693,10 +705,7 @@ fn figures(
         }),
         buffer_full_ratio: generator.buffer_full_ratio,
         in_flight_full_ratio: None,
-        quota_throttled_ratio: brokers
-            .filter(|_| measured_ns > 0)
-            // Answers to requests that were in flight together each tell the same wait.
-            .map(|throttle_ns| (throttle_ns as f64 / (measured_ns as f64 * producers)).min(1.0)),
+        quota_throttled_ratio: throttled.filter(|_| measured_ns > 0).reduce(f64::max),
     }
 }
 

@@ -110,6 +110,12 @@ pub fn server_properties(node: &Node, common: &Common<'_>, data: &Path) -> Strin
     }
     properties.insert("advertised.listeners", client_listener.clone());
     properties.insert("log.dirs", data.display().to_string());
+    // Each node in a rack of its own, so that a consumer can be near one of them.
+    properties.insert("broker.rack", format!("r{}", node.id));
+    if common.version.chooses_replicas() {
+        let selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector";
+        properties.insert("replica.selector.class", selector.to_owned());
+    }
     // A group of one should not wait three seconds for a second member.
     properties.insert("group.initial.rebalance.delay.ms", "0".to_owned());
     let (replicas, in_sync) = (brokers.min(3).to_string(), brokers.min(2).to_string());
@@ -282,6 +288,15 @@ mod tests {
         assert!(text("4.4.0", 1, &[]).contains("offsets.topic.replication.factor=1\n"));
         assert!(text("4.4.0", 2, &[]).contains("transaction.state.log.replication.factor=2\n"));
         assert!(text("4.4.0", 5, &[]).contains("offsets.topic.replication.factor=3\n"));
+    }
+
+    #[test]
+    fn each_node_is_a_rack_and_consumers_are_sent_to_theirs_from_2_4_on() {
+        for (version, chooses) in [("2.1.1", false), ("2.4.1", true), ("4.4.0", true)] {
+            let text = text(version, 1, &[]);
+            assert!(text.contains("broker.rack=r1\n"));
+            assert_eq!(text.contains("RackAwareReplicaSelector"), chooses, "{version}");
+        }
     }
 
     #[test]

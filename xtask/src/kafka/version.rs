@@ -29,6 +29,11 @@ impl Version {
         self >= Self::new(4, 0, 0)
     }
 
+    /// Whether consumers may be sent to a replica near them (from 2.4, KIP-392).
+    pub fn chooses_replicas(self) -> bool {
+        self >= Self::new(2, 4, 0)
+    }
+
     /// The Scala release in the name of its core jar.
     pub fn scala(self) -> &'static str {
         if self < Self::new(2, 4, 0) { "2.12" } else { "2.13" }

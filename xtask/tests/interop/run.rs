@@ -243,3 +243,41 @@ fn the_embedded_broker_takes_a_hundred_thousand_records_a_second_and_loses_none(
     ]);
     assert_every_record_arrived(&result, 950_000);
 }
+
+/// Each node is a rack of its own here (`r1`, `r2`, `r3`), and the brokers send consumers to the replica of theirs (KIP-392).
+#[test]
+fn a_consumer_with_a_rack_reads_from_the_replica_there() {
+    let scratch = Scratch::new("run-rack");
+    let bootstrap = crate::real_kafka();
+    let load = [
+        "--bootstrap-server",
+        &bootstrap,
+        "--partitions",
+        "6",
+        "--replication-factor",
+        "3",
+        "--record-size",
+        "1000",
+        "--rate",
+        "2000",
+        "--warmup",
+        "1s",
+        "--duration",
+        "6s",
+        "-X",
+        "client.rack=r2",
+    ];
+    let result = scratch.run(&load);
+    assert_every_record_arrived(&result, 13_000);
+    let fetched = |broker: u64| -> u64 {
+        let brokers = result["brokers"].as_array().expect("brokers").iter();
+        brokers
+            .filter(|found| count(&found["id"]) == broker)
+            .map(|found| count(&found["fetched_bytes"]))
+            .sum()
+    };
+    let all: u64 = (1..=3).map(fetched).sum();
+    // All that was measured was fetched, and but for answers without records it was fetched there.
+    assert!(all > 11_000 * 1000, "{:#}", result["brokers"]);
+    assert!(fetched(2) * 100 > all * 98, "{:#}", result["brokers"]);
+}
