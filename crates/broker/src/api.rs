@@ -38,6 +38,8 @@ mod offset_delete;
 mod offset_fetch;
 mod offset_for_leader_epoch;
 pub(crate) mod produce;
+pub(crate) mod sasl_authenticate;
+pub(crate) mod sasl_handshake;
 pub(crate) mod sync_group;
 mod txn_offset_commit;
 mod write_txn_markers;
@@ -45,6 +47,7 @@ mod write_txn_markers;
 use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::cluster::{Cluster, Timer};
+use crate::login::{Asked, Login};
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::waiting::{Awaited, WaitingRequest};
 use model::broker_script::Lie;
@@ -72,6 +75,7 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::SYNC_GROUP, 0, 5),
     (ApiKey::DESCRIBE_GROUPS, 0, 6),
     (ApiKey::LIST_GROUPS, 0, 5),
+    (ApiKey::SASL_HANDSHAKE, 0, 1),
     (ApiKey::API_VERSIONS, 0, 4),
     (ApiKey::CREATE_TOPICS, 2, 7),
     (ApiKey::DELETE_TOPICS, 1, 6),
@@ -86,6 +90,7 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::DESCRIBE_CONFIGS, 1, 4),
     (ApiKey::ALTER_CONFIGS, 0, 2),
     (ApiKey::DESCRIBE_LOG_DIRS, 1, 4),
+    (ApiKey::SASL_AUTHENTICATE, 0, 2),
     (ApiKey::CREATE_PARTITIONS, 0, 3),
     (ApiKey::DELETE_GROUPS, 0, 2),
     (ApiKey::ELECT_LEADERS, 0, 2),
@@ -118,6 +123,8 @@ pub(crate) struct Context<'a> {
 pub(crate) enum Outcome {
     /// It is answered.
     Answer(Answer),
+    /// It is answered, and the connection ends with that.
+    Last(Answer),
     /// It will be answered.
     Later,
     /// It asks for no answer (acks = 0).
@@ -139,12 +146,22 @@ pub(crate) struct Frame<'a> {
     pub(crate) lie: Option<Lie>,
 }
 
-/// Serves one request. Everything that takes long (checksums) is done before `lock` is asked for the cluster.
-pub(crate) fn serve<C>(frame: Frame<'_>, now: u64, lock: impl FnOnce() -> C) -> Outcome
+/// Serves one request. Everything that takes long (checksums) is done before `lock` is asked for the cluster. `login` is the
+/// connection's, where it has to log in.
+pub(crate) fn serve<C>(
+    frame: Frame<'_>,
+    now: u64,
+    mut login: Option<&mut Login>,
+    lock: impl FnOnce() -> C,
+) -> Outcome
 where
     C: std::ops::DerefMut<Target = Cluster>,
 {
     let bytes = frame.buffer.read();
+    if let Some(login) = login.as_mut().filter(|login| login.awaits_bare_token()) {
+        let token = bytes.get(frame.range.clone()).unwrap_or_default();
+        return login.bare_token(token, now);
+    }
     let Some(Ok((header, mut input))) = bytes.get(frame.range.clone()).map(decode_request_header) else {
         return Outcome::Hangup;
     };
@@ -153,7 +170,19 @@ where
         correlation_id: header.correlation_id,
         version: header.api_version,
     };
-    if !is_served(header.api_key, header.api_version) {
+    let is_served = is_served(header.api_key, header.api_version);
+    if let Some(login) = login {
+        let asked = Asked {
+            key: header.api_key,
+            is_served,
+            to,
+            now,
+        };
+        if let Some(outcome) = login.serve(asked, &mut input) {
+            return outcome;
+        }
+    }
+    if !is_served {
         return refuse(header.api_key, to);
     }
     let context = Context {
@@ -255,6 +284,12 @@ fn dispatch(
         ApiKey::OFFSET_DELETE => answer(cluster, context, input, offset_delete::serve),
         ApiKey::OFFSET_FETCH => answer(cluster, context, input, offset_fetch::serve),
         ApiKey::OFFSET_FOR_LEADER_EPOCH => answer(cluster, context, input, offset_for_leader_epoch::serve),
+        ApiKey::SASL_AUTHENTICATE => answer(cluster, context, input, |_, _, request| {
+            sasl_authenticate::serve(request)
+        }),
+        ApiKey::SASL_HANDSHAKE => answer(cluster, context, input, |_, _, request| {
+            sasl_handshake::serve(request)
+        }),
         _ => None,
     };
     answer.map(Outcome::Answer)

@@ -14,7 +14,7 @@ use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
 use crate::random::Random;
 use crate::reply::{ConnectionId, ReplyTo};
-use crate::settings::{NodeOverrides, NodeSettings, Overrides, TopicSettings};
+use crate::settings::{Kind, NodeOverrides, NodeSettings, Overrides, TopicSettings, find_node_config};
 use crate::transaction::Transactions;
 use crate::waiting::Waiting;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -131,6 +131,8 @@ struct Arrival {
 pub(crate) struct Setup {
     /// Advertised host and port of each broker.
     pub(crate) addresses: Vec<(String, u16)>,
+    /// The security protocol of their listeners.
+    pub(crate) protocol: &'static str,
     pub(crate) configs: Overrides,
     /// What random identifiers come from.
     pub(crate) seed: u64,
@@ -145,6 +147,7 @@ pub(crate) struct Setup {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     pub(crate) id: String,
+    pub(crate) protocol: &'static str,
     pub(crate) nodes: Nodes,
     pub(crate) overrides: NodeOverrides,
     pub(crate) settings: NodeSettings,
@@ -172,6 +175,16 @@ pub(crate) struct Cluster {
     completed: Vec<(ConnectionId, Answer)>,
 }
 
+/// Secrets are replaced by nothing: what they are needed for is made by now, and nobody is told them.
+fn without_secrets(mut configs: Overrides) -> Overrides {
+    for (name, value) in &mut configs {
+        if find_node_config(name).is_some_and(|definition| definition.kind == Kind::Password) {
+            value.clear();
+        }
+    }
+    configs
+}
+
 /// Below this, arrivals are not worth tidying.
 const LEAST_ARRIVALS_LIMIT: usize = 4096;
 
@@ -179,12 +192,13 @@ impl Cluster {
     pub(crate) fn new(setup: Setup) -> Cluster {
         let mut random = Random::new(setup.seed);
         let overrides = NodeOverrides {
-            fixed: setup.configs,
+            fixed: without_secrets(setup.configs),
             dynamic: Overrides::new(),
         };
         let nodes = setup.addresses.into_iter().zip(FIRST_BROKER_ID..);
         Cluster {
             id: random.uuid().to_string(),
+            protocol: setup.protocol,
             nodes: Nodes(
                 nodes
                     .map(|((host, port), id)| Node {

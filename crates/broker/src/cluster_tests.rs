@@ -60,6 +60,7 @@ impl Bench {
             addresses: (0..brokers)
                 .map(|index| ("localhost".to_owned(), 9000 + index))
                 .collect(),
+            protocol: "PLAINTEXT",
             configs: configs
                 .iter()
                 .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
@@ -92,7 +93,7 @@ impl Bench {
             client_host: "127.0.0.1",
             lie: None,
         };
-        let outcome = api::serve(frame, self.now, || &mut self.cluster);
+        let outcome = api::serve(frame, self.now, None, || &mut self.cluster);
         if let Outcome::Answer(answer) = &outcome {
             self.answers.insert(number, answer.to_vec());
         }

@@ -1,5 +1,6 @@
 //! What the embedded brokers are to be.
 
+use crate::security::{SecurityFault, SecuritySettings};
 use crate::settings::check_node_configs;
 use model::broker_script::BrokerScript;
 use std::collections::BTreeMap;
@@ -25,7 +26,9 @@ pub struct Config {
     pub prefault_bytes: u64,
     /// Broker configs under Kafka's names, for all brokers: `num.partitions`, `default.replication.factor`,
     /// `auto.create.topics.enable`, `min.insync.replicas`, `message.max.bytes`, `log.retention.ms`,
-    /// `log.retention.bytes`, `group.initial.rebalance.delay.ms` (0 here by default) and others.
+    /// `log.retention.bytes`, `group.initial.rebalance.delay.ms` (0 here by default) and others; of security `security.protocol`,
+    /// `ssl.*`, `sasl.*` and `connections.max.reauth.ms`, which may stand behind `listener.name.`, the protocol in lower case, and
+    /// a mechanism.
     pub properties: BTreeMap<String, String>,
     /// The script that is followed from the start on; absent for none.
     pub script: Option<BrokerScript>,
@@ -86,6 +89,14 @@ pub enum ConfigError {
     /// A broker config that does not exist or has a value that it cannot have.
     #[error("{0}")]
     Property(String),
+    /// TLS is asked for, and there is no certificate to show.
+    #[error("ssl.keystore.location is missing; TLS needs a store with the brokers' certificate and key")]
+    NoCertificate,
+    /// SASL is asked for, and nobody could log in.
+    #[error(
+        "sasl.jaas.config is missing; SASL needs users, written as user_NAME=\"password\" in the line of a login module"
+    )]
+    NoUsers,
 }
 
 impl Config {
@@ -114,7 +125,17 @@ impl Config {
         if let Some(id) = script.and_then(|script| unknown_broker(script, self.brokers)) {
             return Err(ConfigError::ScriptBroker(id, self.brokers));
         }
-        check_node_configs(&self.properties).map_err(ConfigError::Property)
+        self.security().map(drop)
+    }
+
+    /// What the properties say of security.
+    pub(crate) fn security(&self) -> Result<SecuritySettings, ConfigError> {
+        check_node_configs(&self.properties).map_err(ConfigError::Property)?;
+        SecuritySettings::new(&self.properties).map_err(|fault| match fault {
+            SecurityFault::NoCertificate => ConfigError::NoCertificate,
+            SecurityFault::NoUsers => ConfigError::NoUsers,
+            SecurityFault::Wrong(text) => ConfigError::Property(text),
+        })
     }
 }
 

@@ -6,11 +6,12 @@
 
 use crate::answer::{Answer, Piece};
 use crate::buffer::{Buffer, Pool, SMALLEST_BYTES};
+use crate::channel::Channel;
+use crate::login::Login;
 use crate::request_log::Noted;
 use crate::rig::Hold;
-use mio::net::TcpStream;
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, IoSlice, Write};
 use std::ops::Range;
 use std::sync::{Arc, RwLockReadGuard};
 
@@ -56,17 +57,22 @@ pub(crate) struct Pending {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) stream: TcpStream,
+    channel: Channel,
+    /// Where clients have to log in: how far this one is.
+    pub(crate) login: Option<Login>,
     /// The broker that the client talks to.
     pub(crate) broker: i32,
     /// The client's address.
     pub(crate) host: String,
-    /// When its last whole request came, or it was opened. Bytes that never become one do not count.
+    /// When its last whole request came, or it was opened. Bytes that never become one do not count, nor do requests before the
+    /// login is complete.
     pub(crate) last_request_at: u64,
     /// Whether a request waits for its answer.
     pub(crate) is_waiting: bool,
     /// It is never answered again.
     pub(crate) is_silenced: bool,
+    /// It ends when what is to be sent is sent.
+    pub(crate) is_ending: bool,
     /// The client has closed its side; what it sent before may not be read yet.
     pub(crate) is_read_closed: bool,
     /// What a script says of the request that waits.
@@ -74,26 +80,42 @@ pub(crate) struct Connection {
     /// Answers that may not leave yet, with the time at which each may; they leave in the order of their requests.
     held: VecDeque<(u64, Answer)>,
     held_bytes: usize,
+    most_frame_bytes: usize,
     input: Input,
     output: Output,
 }
 
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, broker: i32, host: String, most_frame_bytes: usize) -> Connection {
+    pub(crate) fn new(
+        channel: Channel,
+        login: Option<Login>,
+        broker: i32,
+        host: String,
+        most_frame_bytes: usize,
+    ) -> Connection {
+        let most_at_first = login.as_ref().map_or(most_frame_bytes, Login::most_frame_bytes);
         Connection {
-            stream,
+            channel,
+            login,
             broker,
             host,
             last_request_at: 0,
             is_waiting: false,
             is_silenced: false,
+            is_ending: false,
             is_read_closed: false,
             held_bytes: 0,
             pending: None,
             held: VecDeque::new(),
-            input: Input::new(most_frame_bytes),
+            most_frame_bytes,
+            input: Input::new(most_at_first.min(most_frame_bytes)),
             output: Output::default(),
         }
+    }
+
+    /// Whether the client has logged in, or need not.
+    pub(crate) fn is_admitted(&self) -> bool {
+        self.login.as_ref().is_none_or(Login::is_complete)
     }
 
     /// Reads once.
@@ -101,10 +123,10 @@ impl Connection {
     /// # Errors
     /// Those of the socket.
     pub(crate) fn fill(&mut self, pool: &Arc<Pool>) -> io::Result<Filled> {
-        let stream = &mut self.stream;
+        let channel = &mut self.channel;
         let filled = self.input.read_with(pool, |free| {
             loop {
-                match stream.read(free) {
+                match channel.read(free) {
                     Ok(0) => return Ok(Filled::End),
                     Ok(count) => return Ok(Filled::Bytes(count)),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Nothing),
@@ -124,8 +146,11 @@ impl Connection {
     /// # Errors
     /// If what comes is not a frame.
     pub(crate) fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
-        if self.is_waiting || self.is_silenced || self.is_full() {
+        if self.is_waiting || self.is_silenced || self.is_ending || self.is_full() {
             return Ok(None);
+        }
+        if self.is_admitted() {
+            self.input.most_frame_bytes = self.most_frame_bytes;
         }
         self.input.next_frame()
     }
@@ -167,6 +192,10 @@ impl Connection {
 
     /// The requests whose answers have been sent since the last call.
     pub(crate) fn take_sent(&mut self) -> Vec<Noted> {
+        // What is encrypted and waits has not left; which answers it is part of is not known.
+        if self.channel.has_unsent() {
+            return Vec::new();
+        }
         std::mem::take(&mut self.output.sent)
     }
 
@@ -178,7 +207,9 @@ impl Connection {
             .map(|(_, answer)| answer);
         let waiting = self.pending.take().and_then(|pending| pending.noted);
         let noted = queued.chain(held).filter_map(|answer| answer.noted);
-        noted.chain(waiting).map(|noted| *noted).collect()
+        let unsent = std::mem::take(&mut self.output.sent);
+        let noted = noted.chain(waiting).map(|noted| *noted);
+        unsent.into_iter().chain(noted).collect()
     }
 
     /// Sends what is queued, as far as the socket takes it; true if all is sent.
@@ -186,12 +217,22 @@ impl Connection {
     /// # Errors
     /// Those of the socket.
     pub(crate) fn flush(&mut self) -> io::Result<bool> {
-        self.output.flush(&mut self.stream)
+        Ok(self.output.flush(&mut self.channel)? && self.channel.flush()?)
+    }
+
+    /// Whether it ends as soon as what is queued is sent: nothing is held.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.is_ending && self.held.is_empty()
+    }
+
+    /// Tells the client that the connection ends in order.
+    pub(crate) fn say_goodbye(&mut self) {
+        self.channel.say_goodbye();
     }
 
     /// Whether the client has closed its side and sent nothing more.
-    pub(crate) fn has_ended(&self) -> bool {
-        matches!(self.stream.peek(&mut [0]), Ok(0))
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.channel.has_ended()
     }
 }
 
@@ -480,6 +521,7 @@ enum Unsent<'a> {
 mod tests {
     use super::*;
     use crate::buffer::Slice;
+    use std::io::Read;
 
     /// Feeds `bytes` in reads of at most `step` and gives the frames that come out, and how many bytes were moved.
     fn frames(bytes: &[u8], step: usize) -> Result<Vec<Vec<u8>>, FrameError> {

@@ -24,6 +24,7 @@ impl Session {
             addresses: (0..3)
                 .map(|index| ("localhost".to_owned(), 9000 + index))
                 .collect(),
+            protocol: "PLAINTEXT",
             configs: Overrides::new(),
             seed: 1,
             origin_ms: 1_700_000_000_000,
@@ -53,9 +54,9 @@ impl Session {
             client_host: "127.0.0.1",
             lie: None,
         };
-        let outcome = api::serve(frame, self.now, || &mut self.cluster);
+        let outcome = api::serve(frame, self.now, None, || &mut self.cluster);
         let mut answered = match &outcome {
-            Outcome::Answer(answer) => Some(answer.len_bytes()),
+            Outcome::Answer(answer) | Outcome::Last(answer) => Some(answer.len_bytes()),
             Outcome::Later | Outcome::Silent | Outcome::Hangup => None,
         };
         self.now += 1_000_000_000;

@@ -30,6 +30,9 @@ pub enum StartError {
     /// The configuration is not possible.
     #[error("the embedded brokers cannot be started")]
     Config(#[from] ConfigError),
+    /// A trust or key store cannot be used.
+    #[error("the embedded brokers cannot be started: {0}")]
+    Store(String),
     /// A listener could not be opened.
     #[error("the embedded broker cannot listen at {address}")]
     Listen {
@@ -98,6 +101,9 @@ impl ScriptThread {
 /// If the configuration is not possible or the system refuses something.
 pub fn start(config: Config) -> Result<Handle, StartError> {
     config.check()?;
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let origin_ms = i64::try_from(since_epoch.as_millis()).unwrap_or(0);
+    let security = config.security()?.prepare(origin_ms).map_err(StartError::Store)?;
     let mut listeners = Vec::with_capacity(config.brokers);
     let mut addresses = Vec::with_capacity(config.brokers);
     for index in 0..config.brokers {
@@ -127,12 +133,12 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
     let pool = Pool::new(memory_bytes.saturating_add(memory_bytes / 8));
     let prefault_bytes = config.prefault_bytes.min(config.memory_bytes) as usize;
     pool.prefault(prefault_bytes, PREFAULT_BUFFER_BYTES);
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let cluster = Cluster::new(Setup {
         addresses: advertised.clone(),
+        protocol: security.protocol,
         configs: config.properties,
         seed: RandomState::new().hash_one(since_epoch),
-        origin_ms: i64::try_from(since_epoch.as_millis()).unwrap_or(0),
+        origin_ms,
         memory_bytes: config.memory_bytes,
         pool: Arc::clone(&pool),
     });
@@ -145,7 +151,7 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         None => None,
     };
     let (shared, workers) =
-        build(cluster, pool, config.threads, log, started_at).map_err(StartError::System)?;
+        build(cluster, pool, config.threads, log, started_at, security).map_err(StartError::System)?;
     let mut handle = Handle {
         control: Control {
             shared,

@@ -11,6 +11,8 @@
 //! errors or never given, exactly as the script says; and it writes down when each request came and was answered
 //! (`request_log`).
 //!
+//! Its listeners speak plain bytes or TLS, and want a login by SASL or none (`security`, `channel`, `login`).
+//!
 //! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
 //! `partition`, `log`, `producer_state`, `stable_offset`, `transaction`, `group` and `consumer_group` hold the rules, and `server`, `connection` and `buffer` move bytes.
 
@@ -18,6 +20,8 @@ mod alarm;
 mod answer;
 mod api;
 mod buffer;
+mod certificates;
+mod channel;
 mod cluster;
 #[cfg(test)]
 mod cluster_tests;
@@ -32,6 +36,7 @@ mod glance;
 mod group;
 mod handle;
 mod log;
+mod login;
 mod partition;
 mod producer_state;
 mod random;
@@ -39,12 +44,15 @@ mod reply;
 mod request_log;
 mod rig;
 mod schedule;
+mod security;
 mod server;
 mod settings;
 mod stable_offset;
 mod transaction;
 mod waiting;
 
+pub use certificates::{Certificates, CertificatesError};
 pub use config::{Config, ConfigError};
 pub use handle::{Control, Handle, StartBrokerError, StartError, UnknownBroker, start};
 pub use rig::known_names;
+pub use security::random_text;

@@ -8,12 +8,15 @@ use crate::alarm::Alarm;
 use crate::answer::Answer;
 use crate::api::{self, Frame, Outcome};
 use crate::buffer::Pool;
+use crate::channel::Channel;
 use crate::cluster::Cluster;
 use crate::connection::{Connection, Filled, Pending};
 use crate::glance::Glance;
+use crate::login::Login;
 use crate::reply::ConnectionId;
 use crate::request_log::{Noted, RequestLog};
 use crate::rig::{Fate, Rig};
+use crate::security::Security;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::{BTreeSet, HashMap};
@@ -78,6 +81,7 @@ pub(crate) struct Shared {
     /// When the first thread looks at the time again; written under the cluster's lock.
     ticks_at: AtomicU64,
     most_frame_bytes: usize,
+    security: Security,
     /// The script, while there is one.
     rig: Mutex<Option<Rig>>,
     /// Whether there is a script, so that requests need not ask the lock.
@@ -338,6 +342,7 @@ pub(crate) fn build(
     threads: usize,
     log: Option<RequestLog>,
     started_at: Instant,
+    security: Security,
 ) -> io::Result<(Arc<Shared>, Vec<Worker>)> {
     let most_frame_bytes = cluster.settings.request_max_bytes;
     let max_idle_ns = cluster.settings.connections_max_idle_ns;
@@ -360,6 +365,7 @@ pub(crate) fn build(
         is_stopping: AtomicBool::new(false),
         ticks_at: AtomicU64::new(u64::MAX),
         most_frame_bytes,
+        security,
         rig: Mutex::default(),
         is_rigged: AtomicBool::new(false),
         log,
@@ -492,7 +498,7 @@ impl Worker {
             .map(|(number, _)| *number)
             .collect();
         for number in idle {
-            self.end(number);
+            self.hang_up(number);
         }
         // Twice in the time allowed: one that fell silent just now is closed at most half of it too late.
         self.sweep_at = now.saturating_add((max_idle_ns / 2).max(1));
@@ -588,9 +594,12 @@ impl Worker {
                 .registry()
                 .register(&mut stream, Token(number), interest)
         });
-        if is_set_up.is_ok() {
+        let security = &self.shared.security;
+        let channel = is_set_up.and_then(|()| Channel::new(stream, security.tls.as_ref()));
+        if let Ok(channel) = channel {
             let host = peer.ip().to_string();
-            let mut connection = Connection::new(stream, broker, host, self.shared.most_frame_bytes);
+            let login = security.sasl.as_ref().map(|sasl| Login::new(Arc::clone(sasl)));
+            let mut connection = Connection::new(channel, login, broker, host, self.shared.most_frame_bytes);
             connection.last_request_at = self.shared.now();
             self.connections.insert(number, connection);
         }
@@ -619,8 +628,16 @@ impl Worker {
                 }
             }
             Turn::Continues => self.unfinished.push(number),
-            Turn::Ends => self.end(number),
+            Turn::Ends => self.hang_up(number),
         }
+    }
+
+    /// Ends a connection in order.
+    fn hang_up(&mut self, number: usize) {
+        if let Some(connection) = self.connections.get_mut(&number) {
+            connection.say_goodbye();
+        }
+        self.end(number);
     }
 
     fn end(&mut self, number: usize) {
@@ -731,30 +748,31 @@ impl Worker {
                     client_host: &connection.host,
                     lie: None,
                 };
-                connection.last_request_at = now;
+                if connection.is_admitted() {
+                    connection.last_request_at = now;
+                }
                 let name = (self.index as u64) << 32 | number as u64;
-                let Judged { fate, mut pending } = self.shared.judge(&frame, name, now);
-                let outbox = &mut self.outbox;
+                let Judged { fate, mut pending } = match &connection.login {
+                    Some(login) if !login.admits_frame(&frame) => Judged::default(),
+                    _ => self.shared.judge(&frame, name, now),
+                };
+                let (outbox, shared, by) = (&mut self.outbox, &self.shared, Some(self.index));
+                let login = connection.login.as_mut();
+                let serve = move |frame| api::serve(frame, now, login, move || shared.lock(outbox, by));
                 let outcome = match fate {
-                    Fate::Lied(lie) => {
-                        let frame = Frame {
-                            lie: Some(lie),
-                            ..frame
-                        };
-                        api::serve(frame, now, || self.shared.lock(outbox, Some(self.index)))
-                    }
-                    Fate::Served => api::serve(frame, now, || self.shared.lock(outbox, Some(self.index))),
-                    Fate::Denied(_) => {
-                        let outcome = api::serve(frame, now, || self.shared.lock(outbox, Some(self.index)));
-                        match (outcome, pending.instead.take()) {
-                            (Outcome::Answer(_), Some(instead)) => Outcome::Answer(instead),
-                            (Outcome::Later, instead) => {
-                                pending.instead = instead;
-                                Outcome::Later
-                            }
-                            (outcome, _) => outcome,
+                    Fate::Lied(lie) => serve(Frame {
+                        lie: Some(lie),
+                        ..frame
+                    }),
+                    Fate::Served => serve(frame),
+                    Fate::Denied(_) => match (serve(frame), pending.instead.take()) {
+                        (Outcome::Answer(_), Some(instead)) => Outcome::Answer(instead),
+                        (Outcome::Later, instead) => {
+                            pending.instead = instead;
+                            Outcome::Later
                         }
-                    }
+                        (outcome, _) => outcome,
+                    },
                     Fate::Refused(_) => pending.instead.take().map_or(Outcome::Hangup, Outcome::Answer),
                     Fate::Dropped => Outcome::Hangup,
                     Fate::Silenced => {
@@ -762,8 +780,10 @@ impl Worker {
                         Outcome::Silent
                     }
                 };
+                let is_last = matches!(outcome, Outcome::Last(_));
                 match outcome {
-                    Outcome::Answer(answer) => {
+                    Outcome::Answer(answer) | Outcome::Last(answer) => {
+                        connection.is_ending = is_last;
                         let release = send(&self.shared, connection, answer, pending);
                         self.releases.extend(release.map(|at| (at, number)));
                     }
@@ -786,7 +806,11 @@ impl Worker {
                 let sent = connection.take_sent();
                 sent.iter().for_each(|noted| log.ended(noted, Some(now)));
             }
-            if connection.is_waiting || connection.is_silenced || connection.is_full() || !is_sent {
+            if is_sent && connection.is_at_end() {
+                return Ok(Turn::Ends);
+            }
+            let is_held_up = connection.is_waiting || connection.is_silenced || connection.is_ending;
+            if is_held_up || connection.is_full() || !is_sent {
                 return Ok(Turn::Stays);
             }
             if turn_bytes > TURN_BYTES {

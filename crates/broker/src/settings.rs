@@ -5,6 +5,9 @@
 //! Refused, because to accept them would be to lie: compaction, recompression by the broker, remote storage. The others
 //! speak of files and threads that this broker does not have; they are accepted, shown, and without effect.
 
+pub(crate) mod security;
+
+use security::find_security_config;
 use std::collections::BTreeMap;
 
 /// Configs that somebody set, by name.
@@ -19,6 +22,8 @@ pub(crate) enum Kind {
     Long = 5,
     Double = 6,
     List = 7,
+    /// Never shown.
+    Password = 9,
 }
 
 /// What a value is held against beside its type.
@@ -424,7 +429,7 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
     ),
 ];
 
-/// A node config and, where it has one, the topic config that it gives a default to.
+/// A node config, one of security among them, or the topic config that it gives a default to.
 pub(crate) fn find_node_config(name: &str) -> Option<&'static Definition> {
     NODE_CONFIGS
         .iter()
@@ -434,6 +439,7 @@ pub(crate) fn find_node_config(name: &str) -> Option<&'static Definition> {
                 .iter()
                 .find(|definition| definition.node_name == Some(name))
         })
+        .or_else(|| find_security_config(name))
 }
 
 /// A topic config.
@@ -469,7 +475,7 @@ impl Definition {
             Kind::Boolean if !matches!(value.trim().to_lowercase().as_str(), "true" | "false") => {
                 Err("Expected value to be either true or false")
             }
-            Kind::Boolean | Kind::String | Kind::List => Ok(0),
+            Kind::Boolean | Kind::String | Kind::List | Kind::Password => Ok(0),
         };
         let number = match number {
             Ok(number) => number,
@@ -695,7 +701,11 @@ mod tests {
 
     #[test]
     fn every_default_is_a_valid_value() {
-        for definition in TOPIC_CONFIGS.iter().chain(NODE_CONFIGS) {
+        for definition in TOPIC_CONFIGS
+            .iter()
+            .chain(NODE_CONFIGS)
+            .chain(security::SECURITY_CONFIGS)
+        {
             assert_eq!(definition.check(definition.name, definition.default), Ok(()));
         }
     }

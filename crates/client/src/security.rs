@@ -3,8 +3,6 @@
 //! [`Secured::prepare`] reads what the properties name. It is done once a process for equal settings: a thousand producers
 //! share one reading, one TLS configuration with its session cache, and one bearer token.
 
-mod jks;
-mod stores;
 mod tls;
 mod tokens;
 
@@ -22,6 +20,12 @@ const NONCE_BYTES: usize = 18;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SecurityError(pub(crate) String);
+
+impl From<wire::stores::StoreError> for SecurityError {
+    fn from(error: wire::stores::StoreError) -> SecurityError {
+        SecurityError(error.to_string())
+    }
+}
 
 /// What connections need, ready for use. The default is PLAINTEXT.
 #[derive(Clone, Debug, Default)]

@@ -18,6 +18,7 @@ pub mod leader_hints;
 pub mod messages;
 pub mod produce;
 pub mod sasl;
+pub mod stores;
 pub mod varint;
 pub mod versions;
 

@@ -6,6 +6,7 @@ use super::Context;
 use crate::cluster::{Cluster, Node};
 use crate::settings::{
     Definition, Kind, NODE_CONFIGS, NodeOverrides, Overrides, Source, TOPIC_CONFIGS, find_node_config,
+    security::SECURITY_CONFIGS,
 };
 use wire::ErrorCode;
 use wire::messages::describe_configs::{
@@ -125,19 +126,32 @@ fn broker(cluster: &Cluster, asked: i32, resource: &DescribeConfigsResource) -> 
         .filter_map(|definition| Some((definition.node_name?, definition)));
     let of_nodes = NODE_CONFIGS
         .iter()
+        .chain(SECURITY_CONFIGS)
         .map(|definition| (definition.name, definition));
     let shared = from_topics.chain(of_nodes).map(|(name, definition)| {
         let values = cluster.overrides.values(name, definition.default);
         entry(name, definition.kind, !definition.is_dynamic, &values, |_| name)
     });
-    let mut all: Vec<_> = shared.chain(own_of(node)).collect();
+    // What a listener or a mechanism has of its own is shown where it was given.
+    let of_listener = cluster.overrides.fixed.iter().filter_map(|(name, value)| {
+        let definition = find_node_config(name).filter(|_| name.starts_with("listener.name."))?;
+        Some(entry(
+            name,
+            definition.kind,
+            true,
+            &[(Source::StaticNode, value)],
+            |_| name,
+        ))
+    });
+    let own = own_of(node, cluster.protocol);
+    let mut all: Vec<_> = shared.chain(of_listener).chain(own).collect();
     all.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(all)
 }
 
 /// What only this broker has.
-fn own_of(node: &Node) -> Vec<DescribeConfigsResourceResult> {
-    let address = format!("PLAINTEXT://{}:{}", node.host, node.port);
+fn own_of(node: &Node, protocol: &str) -> Vec<DescribeConfigsResourceResult> {
+    let address = format!("{protocol}://{}:{}", node.host, node.port);
     let id = node.id.to_string();
     [
         ("advertised.listeners", Kind::String, address.as_str()),
@@ -158,9 +172,12 @@ fn entry<'a>(
     name_of: impl Fn(Source) -> &'a str,
 ) -> DescribeConfigsResourceResult {
     let (source, value) = values.first().copied().unwrap_or((Source::Default, ""));
+    let is_sensitive = kind == Kind::Password;
+    let shown = |value: &str| (!is_sensitive).then(|| value.to_owned());
     DescribeConfigsResourceResult {
         name: name.to_owned(),
-        value: Some(value.to_owned()),
+        value: shown(value),
+        is_sensitive,
         read_only,
         config_source: source as i8,
         config_type: kind as i8,
@@ -168,7 +185,7 @@ fn entry<'a>(
             .iter()
             .map(|(source, value)| DescribeConfigsSynonym {
                 name: name_of(*source).to_owned(),
-                value: Some((*value).to_owned()),
+                value: shown(value),
                 source: *source as i8,
             })
             .collect(),

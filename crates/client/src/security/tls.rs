@@ -1,7 +1,6 @@
 //! TLS by rustls: the settings of a client, and a [`Transport`] that encrypts.
 
 use super::SecurityError;
-use super::stores;
 use crate::net::Transport;
 use mio::event::Source;
 use model::client_config::TlsConfig;
@@ -16,6 +15,7 @@ use rustls::{
 };
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
+use wire::stores;
 
 /// Plain bytes that may wait, encrypted, for the socket.
 const MOST_UNSENT_BYTES: usize = 256 * 1024;
@@ -38,7 +38,8 @@ impl TlsSide {
         if settings.tls_1_2 {
             versions.push(&rustls::version::TLS12);
         }
-        let given = settings.trust.as_ref().map(stores::trusted).transpose()?;
+        let trusted = |store| stores::trusted(store, &read_file);
+        let given = settings.trust.as_ref().map(trusted).transpose()?;
         let roots = match &given {
             Some(roots) => roots.clone(),
             None => rustls_native_certs::load_native_certs().certs,
@@ -72,7 +73,7 @@ impl TlsSide {
         let config =
             match &settings.identity {
                 Some(store) => {
-                    let own = stores::identity(store, settings.key_password.as_ref())?;
+                    let own = stores::identity(store, settings.key_password.as_ref(), &read_file)?;
                     builder.with_client_auth_cert(own.chain, own.key).map_err(|error| {
                     SecurityError(format!(
                         "the client's certificate and key of the key store do not go together: {error}"
@@ -107,6 +108,10 @@ impl TlsSide {
             is_over: false,
         })
     }
+}
+
+fn read_file(path: &str) -> io::Result<Vec<u8>> {
+    std::fs::read(path)
 }
 
 /// The suites that are named, in their order; all of ring's for an empty list.

@@ -1,16 +1,39 @@
-//! Certificates and keys out of trust and key stores: JKS, PKCS12 and PEM, as Java's clients take them.
+//! Certificates and keys out of trust and key stores: JKS, PKCS12 and PEM, as Java's clients and Kafka's brokers take them.
+//!
+//! Bytes in, certificates and keys out: whoever asks hands in how a file is read.
 
-use super::SecurityError;
-use super::jks::{Jks, JksError, is_jks};
+mod jks;
+
+use jks::{Jks, JksError, is_jks};
 use model::client_config::{Secret, Store};
 use p12_keystore::Pkcs12Archive;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use std::fmt;
+use std::io;
 
-/// A client's certificate with those that signed it, and its key.
-pub(super) struct Identity {
-    pub(super) chain: Vec<CertificateDer<'static>>,
-    pub(super) key: PrivateKeyDer<'static>,
+/// A store that cannot be used, with its place among the properties and what is wrong. It never holds a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct StoreError(String);
+
+/// Gives the content of the file with that path.
+pub type ReadFile<'a> = &'a dyn Fn(&str) -> io::Result<Vec<u8>>;
+
+/// A certificate with those that signed it, and its key.
+pub struct Identity {
+    /// The certificate, then those that signed it, one after the other.
+    pub chain: Vec<CertificateDer<'static>>,
+    /// The key of the first of them.
+    pub key: PrivateKeyDer<'static>,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identity")
+            .field("certificates", &self.chain.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Bytes of a store with what messages call it.
@@ -27,11 +50,12 @@ impl<'a> Opened<'a> {
         password: Option<&'a Secret>,
         is_pem: bool,
         what: &str,
-    ) -> Result<Opened<'a>, SecurityError> {
-        let bytes = std::fs::read(path).map_err(|error| {
+        read: ReadFile<'_>,
+    ) -> Result<Opened<'a>, StoreError> {
+        let bytes = read(path).map_err(|error| {
             let text = error.to_string();
             let words = text.split(" (os error").next().unwrap_or(&text).to_owned();
-            SecurityError(format!("{what} = {path}: cannot be read: {words}"))
+            StoreError(format!("{what} = {path}: cannot be read: {words}"))
         })?;
         Ok(Opened {
             name: format!("{what} = {path}"),
@@ -41,11 +65,11 @@ impl<'a> Opened<'a> {
         })
     }
 
-    fn wrong(&self, problem: &str) -> SecurityError {
-        SecurityError(format!("{}: {problem}", self.name))
+    fn wrong(&self, problem: &str) -> StoreError {
+        StoreError(format!("{}: {problem}", self.name))
     }
 
-    fn jks(&self, password_name: &str) -> Result<Jks, SecurityError> {
+    fn jks(&self, password_name: &str) -> Result<Jks, StoreError> {
         Jks::read(&self.bytes, self.password).map_err(|error| match error {
             JksError::Damaged => self.wrong("this JKS store is damaged"),
             JksError::WrongPassword => {
@@ -54,7 +78,7 @@ impl<'a> Opened<'a> {
         })
     }
 
-    fn pkcs12(&self, password_name: &str) -> Result<Pkcs12Archive, SecurityError> {
+    fn pkcs12(&self, password_name: &str) -> Result<Pkcs12Archive, StoreError> {
         let password = self.password.unwrap_or_default();
         Pkcs12Archive::from_pkcs12(&self.bytes, password).map_err(|error| match error {
             p12_keystore::error::Error::MacError(_) if self.password.is_none() => self.wrong(&format!(
@@ -77,7 +101,11 @@ fn begins_as_pem(bytes: &[u8]) -> bool {
 }
 
 /// The certificates that a trust store holds.
-pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
+///
+/// # Errors
+///
+/// When it cannot be read, is damaged, does not open with its password, or holds none.
+pub fn trusted(store: &Store, read: ReadFile<'_>) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     const LOCATION: &str = "ssl.truststore.location";
     const PASSWORD: &str = "ssl.truststore.password";
     let (name, certificates) = match store {
@@ -93,7 +121,7 @@ pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Sec
             password,
             is_pem,
         } => {
-            let opened = Opened::of(path, password.as_ref(), *is_pem, LOCATION)?;
+            let opened = Opened::of(path, password.as_ref(), *is_pem, LOCATION, read)?;
             let certificates = if opened.is_pem {
                 pem_certificates(&opened.bytes, &opened.name)?
             } else if is_jks(&opened.bytes) {
@@ -111,13 +139,22 @@ pub(super) fn trusted(store: &Store) -> Result<Vec<CertificateDer<'static>>, Sec
         }
     };
     if certificates.is_empty() {
-        return Err(SecurityError(format!("{name}: it holds no trusted certificate")));
+        return Err(StoreError(format!("{name}: it holds no trusted certificate")));
     }
     Ok(certificates)
 }
 
-/// The client's certificate and key that a key store holds; the first that it has.
-pub(super) fn identity(store: &Store, key_password: Option<&Secret>) -> Result<Identity, SecurityError> {
+/// The certificate and key that a key store holds; the first that it has. `key_password` is that of the key within the store, or
+/// of an encrypted PEM key.
+///
+/// # Errors
+///
+/// When it cannot be read, is damaged, does not open with its passwords, or lacks a key or its certificate.
+pub fn identity(
+    store: &Store,
+    key_password: Option<&Secret>,
+    read: ReadFile<'_>,
+) -> Result<Identity, StoreError> {
     const LOCATION: &str = "ssl.keystore.location";
     const PASSWORD: &str = "ssl.keystore.password";
     let key_password = key_password.map(Secret::reveal);
@@ -133,7 +170,7 @@ pub(super) fn identity(store: &Store, key_password: Option<&Secret>) -> Result<I
             password,
             is_pem,
         } => {
-            let opened = Opened::of(path, password.as_ref(), *is_pem, LOCATION)?;
+            let opened = Opened::of(path, password.as_ref(), *is_pem, LOCATION, read)?;
             if opened.is_pem {
                 let chain = pem_certificates(&opened.bytes, &opened.name)?;
                 let key = pem_key(&opened.bytes, key_password, &opened.name)?;
@@ -190,40 +227,40 @@ pub(super) fn identity(store: &Store, key_password: Option<&Secret>) -> Result<I
     }
 }
 
-fn pem_certificates(text: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, SecurityError> {
+fn pem_certificates(text: &[u8], name: &str) -> Result<Vec<CertificateDer<'static>>, StoreError> {
     let text = one_line_unfolded(text);
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
-        Ok(certificates) if certificates.is_empty() => Err(SecurityError(format!(
+        Ok(certificates) if certificates.is_empty() => Err(StoreError(format!(
             "{name}: no -----BEGIN CERTIFICATE----- is in it"
         ))),
         Ok(certificates) => Ok(certificates),
-        Err(error) => Err(SecurityError(format!(
+        Err(error) => Err(StoreError(format!(
             "{name}: a certificate in it is damaged: {error}"
         ))),
     }
 }
 
 /// A key in PKCS#8, plain or encrypted, as Kafka's clients take it; and the older forms of OpenSSL.
-fn pem_key(text: &[u8], password: Option<&str>, name: &str) -> Result<PrivateKeyDer<'static>, SecurityError> {
+fn pem_key(text: &[u8], password: Option<&str>, name: &str) -> Result<PrivateKeyDer<'static>, StoreError> {
     const ENCRYPTED: &str = "ENCRYPTED PRIVATE KEY";
     let unfolded = one_line_unfolded(text);
     let text = String::from_utf8_lossy(&unfolded);
     let Some(begin) = text.find(&format!("-----BEGIN {ENCRYPTED}-----")) else {
         return PrivateKeyDer::from_pem_slice(&unfolded).map_err(|error| match error {
-            rustls_pki_types::pem::Error::NoItemsFound => SecurityError(format!(
+            rustls_pki_types::pem::Error::NoItemsFound => StoreError(format!(
                 "{name}: no private key in PEM is in it (-----BEGIN PRIVATE KEY-----)"
             )),
-            error => SecurityError(format!("{name}: the private key in it is damaged: {error}")),
+            error => StoreError(format!("{name}: the private key in it is damaged: {error}")),
         });
     };
     let Some(password) = password else {
-        return Err(SecurityError(format!(
+        return Err(StoreError(format!(
             "{name}: the private key is encrypted, and ssl.key.password is missing"
         )));
     };
     let end = format!("-----END {ENCRYPTED}-----");
-    let damaged = || SecurityError(format!("{name}: the encrypted private key in it is damaged"));
+    let damaged = || StoreError(format!("{name}: the encrypted private key in it is damaged"));
     let len = text[begin..].find(&end).ok_or_else(damaged)?;
     let block = &text[begin..begin + len + end.len()];
     let (_, document) = pkcs8::SecretDocument::from_pem(block).map_err(|_| damaged())?;
@@ -236,7 +273,7 @@ fn pem_key(text: &[u8], password: Option<&str>, name: &str) -> Result<PrivateKey
             }
             _ => "it does not open with ssl.key.password".to_owned(),
         };
-        SecurityError(format!("{name}: the private key is encrypted, and {what}"))
+        StoreError(format!("{name}: the private key is encrypted, and {what}"))
     })?;
     Ok(PrivatePkcs8KeyDer::from(key.as_bytes().to_vec()).into())
 }
