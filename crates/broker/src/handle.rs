@@ -101,7 +101,9 @@ impl ScriptThread {
 /// If the configuration is not possible or the system refuses something.
 pub fn start(config: Config) -> Result<Handle, StartError> {
     config.check()?;
+    // One moment by all clocks.
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (started_at, origin_ns) = (Instant::now(), monotonic_ns());
     let origin_ms = i64::try_from(since_epoch.as_millis()).unwrap_or(0);
     let security = config.security()?.prepare(origin_ms).map_err(StartError::Store)?;
     let mut listeners = Vec::with_capacity(config.brokers);
@@ -142,7 +144,6 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
         memory_bytes: config.memory_bytes,
         pool: Arc::clone(&pool),
     });
-    let (started_at, origin_ns) = (Instant::now(), monotonic_ns());
     let log = match config.request_log {
         Some(path) => match RequestLog::create(&path, origin_ns) {
             Ok(log) => Some(log),
