@@ -170,6 +170,9 @@ pub struct RunArguments {
     /// Where the embedded brokers write down each request, as of plimsoll broker --request-log
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
     pub broker_request_log: Option<PathBuf>,
+    /// Embedded brokers with TLS and SASL, certificates and users in this folder, as of plimsoll broker --secured
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, help_heading = "Run")]
+    pub broker_secured: Option<PathBuf>,
     /// Keep the topics and groups that the run makes
     #[arg(long, help_heading = "Run")]
     pub keep: bool,
@@ -241,9 +244,15 @@ pub struct BrokerArguments {
     /// Threads that serve connections; by the number of CPUs if not given
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Broker property by Kafka's name, such as num.partitions=6
+    /// Broker property by Kafka's name, such as num.partitions=6; overrides the file
     #[arg(long, value_name = "NAME=VALUE")]
     pub property: Vec<String>,
+    /// File of broker properties, such as those of TLS and SASL
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub property_file: Option<PathBuf>,
+    /// Folder in which certificates, a user and client.properties are made, for brokers with TLS and SASL
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub secured: Option<PathBuf>,
     /// Script by which answers are delayed, stalled, limited, replaced by errors or never given, and brokers go down
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub script: Option<PathBuf>,

@@ -5,7 +5,8 @@ use crate::console;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, system_error, with_causes};
 use crate::interruption;
-use broker::{Config, StartError};
+use crate::rehearsal::Rehearsal;
+use broker::{Config, ConfigError, StartError};
 use model::broker_script::BrokerScript;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write, stdin};
@@ -25,7 +26,7 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
     if let Some(BrokerCommand::Control(arguments)) = &arguments.command {
         return control(arguments);
     }
-    let config = config(arguments)?;
+    let (config, rehearsal) = config(arguments)?;
     let (ends, ended) = channel();
     interruption::ends_wait(ends.clone())?;
     let handle = broker::start(config).map_err(|error| not_started(&error, &arguments.listen))?;
@@ -36,6 +37,10 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
         .collect();
     if let Some(address) = handle.control_address() {
         text.push_str(&format!("control: {address}\n"));
+    }
+    if let Some(rehearsal) = rehearsal {
+        rehearsal.write_clients(&bootstrap)?;
+        text.push_str(&rehearsal.told());
     }
     text.push_str(&format!("bootstrap: {bootstrap}\n"));
     // Brokers whose output nobody can take serve all the same.
@@ -48,7 +53,7 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Done)
 }
 
-fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
+fn config(arguments: &BrokerArguments) -> Result<(Config, Option<Rehearsal>), Failure> {
     let (listen, advertised_host) = address("--listen", &arguments.listen)?;
     let control = match &arguments.control {
         Some(text) => Some(address("--control", text)?.0),
@@ -58,13 +63,31 @@ fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
         Some(path) => Some(script(path)?.1),
         None => None,
     };
+    let mut properties = match &arguments.property_file {
+        Some(path) => property_file(path)?,
+        None => BTreeMap::new(),
+    };
+    properties.extend(self::properties(&arguments.property)?);
+    let advertised_host = arguments.advertised_host.clone().or(advertised_host);
+    let rehearsal = match &arguments.secured {
+        Some(folder) => {
+            let names: Vec<String> = Some(listen.ip())
+                .filter(|ip| !ip.is_unspecified())
+                .map(|ip| ip.to_string())
+                .into_iter()
+                .chain(advertised_host.clone())
+                .collect();
+            Some(Rehearsal::prepare(folder, &names, &mut properties)?)
+        }
+        None => None,
+    };
     let mut config = Config {
         brokers: arguments.brokers,
         listen,
-        advertised_host: arguments.advertised_host.clone().or(advertised_host),
+        advertised_host,
         memory_bytes: arguments.memory.bytes(),
         prefault_bytes: arguments.prefault.bytes(),
-        properties: properties(&arguments.property)?,
+        properties,
         script,
         request_log: arguments.request_log.clone(),
         control,
@@ -73,10 +96,27 @@ fn config(arguments: &BrokerArguments) -> Result<Config, Failure> {
     if let Some(threads) = arguments.threads {
         config.threads = threads;
     }
-    config
-        .check()
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(config)
+    config.check().map_err(|error| match error {
+        ConfigError::NoCertificate | ConfigError::NoUsers => Failure::usage(format!(
+            "{error}; or let --secured FOLDER make certificates and a user"
+        )),
+        error => Failure::usage(error.to_string()),
+    })?;
+    Ok((config, rehearsal))
+}
+
+fn property_file(path: &Path) -> Result<BTreeMap<String, String>, Failure> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("--property-file {name}: {}", system_error(&error))))?;
+    let read = model::properties::parse(&text).map_err(|errors| Failure {
+        status: ExitStatus::Usage,
+        messages: errors.iter().map(|error| format!("{name}: {error}")).collect(),
+    })?;
+    Ok(read
+        .into_iter()
+        .map(|property| (property.name, property.value))
+        .collect())
 }
 
 /// The address to listen at, and the host name that was given for it, if it was one.
@@ -162,7 +202,7 @@ fn properties(assignments: &[String]) -> Result<BTreeMap<String, String>, Failur
 
 fn not_started(error: &StartError, listen: &str) -> Failure {
     match error {
-        StartError::Config(_) => Failure::usage(with_causes(error)),
+        StartError::Config(_) | StartError::Store(_) => Failure::usage(with_causes(error)),
         StartError::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => {
             Failure::failed(format!(
                 "{}; something listens there already: choose another port than that of --listen {listen}, or port 0 for any free one",

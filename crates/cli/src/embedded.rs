@@ -31,6 +31,7 @@ impl Embedded {
         brokers: usize,
         script: Option<&Path>,
         request_log: Option<&Path>,
+        secured: Option<&Path>,
     ) -> Result<Embedded, Failure> {
         let program = std::env::current_exe();
         let count = brokers.to_string();
@@ -41,6 +42,7 @@ impl Embedded {
                 .args(["--brokers", &count, "--property", &replication_factor])
                 .args(script.iter().flat_map(|path| [Path::new("--script"), *path]))
                 .args(request_log.iter().flat_map(|path| [Path::new("--request-log"), *path]))
+                .args(secured.iter().flat_map(|path| [Path::new("--secured"), *path]))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 // Ctrl-C at a terminal goes to the whole group: the brokers must be there until the run has ended in order.

@@ -10,6 +10,7 @@ mod failure;
 mod interruption;
 mod plan;
 mod progress;
+mod rehearsal;
 mod reproduce;
 mod result_folder;
 mod run_command;

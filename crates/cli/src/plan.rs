@@ -2,7 +2,8 @@
 //! everything that is wrong told at once.
 
 use crate::arguments::RunArguments;
-use crate::failure::{flag_fault, system_error};
+use crate::failure::{Failure, flag_fault, system_error};
+use crate::rehearsal::CLIENT_PROPERTIES;
 use crate::reproduce;
 use load::plan::{LoadPlan, StartFrom};
 use model::client_config::OffsetReset;
@@ -76,6 +77,8 @@ pub struct Plan {
     pub broker_script: Option<PathBuf>,
     /// Where they write down each request.
     pub broker_request_log: Option<PathBuf>,
+    /// Where certificates and properties of clients are made for embedded brokers with TLS and SASL.
+    pub broker_secured: Option<PathBuf>,
     /// The run id that is shared with another run; `None` where the run has one of its own.
     pub run_id: Option<u64>,
     /// Topics and groups that the run makes are kept.
@@ -92,6 +95,27 @@ pub struct Plan {
     replication_factor_source: Source,
     /// What the target was made of, to make it again with the addresses of embedded brokers.
     target_draft: TargetDraft,
+}
+
+/// The properties file that embedded brokers with TLS and SASL have made for their clients.
+pub struct Secured {
+    path: String,
+    text: String,
+}
+
+impl Secured {
+    /// Reads it from the folder.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(folder: &Path) -> Result<Secured, Failure> {
+        let path = folder.join(CLIENT_PROPERTIES);
+        let shown = path.display().to_string();
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok(Secured { path: shown, text }),
+            Err(error) => Err(Failure::failed(format!("{shown}: {}", system_error(&error)))),
+        }
+    }
 }
 
 impl Plan {
@@ -156,6 +180,7 @@ impl Plan {
             run_id,
             broker_script: arguments.broker_script.clone(),
             broker_request_log: arguments.broker_request_log.clone(),
+            broker_secured: arguments.broker_secured.clone(),
             keep: arguments.keep,
             force: arguments.force,
             output: arguments.output.clone(),
@@ -166,20 +191,25 @@ impl Plan {
         })
     }
 
-    /// What the load is given. `bootstrap` are the addresses of embedded brokers that were started for it.
+    /// What the load is given. `bootstrap` are the addresses of embedded brokers that were started for it, and `secured` is how
+    /// clients connect to them, unless other properties say so.
     ///
     /// # Errors
-    /// When `bootstrap` is no list of addresses.
+    /// When `bootstrap` is no list of addresses, or what `secured` says does not go together with the other properties.
     pub fn for_load(
         self,
         run_id: u64,
         command: Vec<String>,
         bootstrap: Option<&str>,
+        secured: Option<Secured>,
     ) -> Result<LoadPlan, Faults> {
         let target = match bootstrap {
             None => self.target,
             Some(bootstrap) => {
                 let mut draft = self.target_draft;
+                if let Some(Secured { path, text }) = secured {
+                    draft.read_default_properties(&path, &text);
+                }
                 draft.set_bootstrap_servers(bootstrap, EMBEDDED_SOURCE);
                 draft.resolve()?.0
             }
@@ -447,6 +477,7 @@ impl Reading<'_> {
         let given = [
             ("--broker-script", &self.arguments.broker_script),
             ("--broker-request-log", &self.arguments.broker_request_log),
+            ("--broker-secured", &self.arguments.broker_secured),
         ];
         for (flag, path) in given {
             if let Some(path) = path.as_ref().filter(|_| !embedded) {

@@ -48,6 +48,7 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
     for (flag, path) in [
         ("--broker-script", &arguments.broker_script),
         ("--broker-request-log", &arguments.broker_request_log),
+        ("--broker-secured", &arguments.broker_secured),
     ] {
         if let Some(path) = path {
             option(flag, &path.display().to_string());

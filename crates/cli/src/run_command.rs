@@ -6,7 +6,7 @@ use crate::embedded::Embedded;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption;
-use crate::plan::{Disk, EMBEDDED_BROKERS, Plan};
+use crate::plan::{Disk, EMBEDDED_BROKERS, Plan, Secured};
 use crate::progress;
 use crate::result_folder::{ResultFolder, SERIES_FILE};
 use client::clock::RunClock;
@@ -75,6 +75,7 @@ fn load(
             EMBEDDED_BROKERS,
             plan.broker_script.as_deref(),
             plan.broker_request_log.as_deref(),
+            plan.broker_secured.as_deref(),
         )?;
         let bootstrap = embedded.bootstrap();
         console.step(&format!(
@@ -85,7 +86,16 @@ fn load(
         None
     };
     let run_id = plan.run_id.unwrap_or_else(new_run_id);
-    let load_plan = plan.for_load(run_id, command, embedded.as_ref().map(Embedded::bootstrap))?;
+    let secured = match &plan.broker_secured {
+        Some(folder) => Some(Secured::read(folder)?),
+        None => None,
+    };
+    let load_plan = plan.for_load(
+        run_id,
+        command,
+        embedded.as_ref().map(Embedded::bootstrap),
+        secured,
+    )?;
     load::run(load_plan, clock, interrupt, sink).map_err(|error| match error {
         LoadError::Interrupted => Failure {
             status: ExitStatus::Interrupted,

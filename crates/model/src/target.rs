@@ -249,6 +249,15 @@ impl TargetDraft {
         }
     }
 
+    /// Takes a file of client properties whose name is `path`, below all others.
+    pub fn read_default_properties(&mut self, path: &str, text: &str) {
+        let mut defaults = ClientProperties::default();
+        if let Err(faults) = defaults.read_file(path, text) {
+            self.faults.extend(faults);
+        }
+        self.common = defaults.overridden_by(&self.common);
+    }
+
     /// Sets `name=value` for all clients, of a command-line option whose name is `flag`.
     pub fn set_property(&mut self, assignment: &str, flag: &str) {
         if let Err(faults) = self.overrides.assign(assignment, flag) {

@@ -124,7 +124,7 @@ fn without_anything_embedded_brokers_are_loaded_for_30_seconds() {
     );
     assert_eq!(plan.reproduce, "plimsoll run");
     let load = plan
-        .for_load(1, Vec::new(), Some("127.0.0.1:40001,127.0.0.1:40002"))
+        .for_load(1, Vec::new(), Some("127.0.0.1:40001,127.0.0.1:40002"), None)
         .unwrap();
     let servers: Vec<String> = load
         .target
