@@ -17,7 +17,7 @@ use wire::ApiKey;
 use wire::codec::Reader;
 use wire::header::{decode_request_body, decode_request_header};
 use wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
-use wire::sasl::{OAuthRequest, PlainRequest, ScramServer, oauth_refusal};
+use wire::sasl::{OAuthRequest, PlainRequest, SaslError, ScramServer, oauth_refusal};
 
 /// A client that logs in anew more often than that is refused, as by Kafka.
 const AGAIN_AFTER_NS: u64 = 1_000_000_000;
@@ -148,15 +148,18 @@ impl Login {
                 }
                 None
             }
-            _ if !asked.is_served => Some(Outcome::Hangup),
-            (State::New | State::Known, ApiKey::SASL_HANDSHAKE) => Some(self.handshake(asked, input)),
-            (State::Done, ApiKey::SASL_HANDSHAKE) if self.may_begin_again(now) => {
-                self.again_at = Some(now);
-                Some(self.handshake(asked, input))
+            (State::Done, ApiKey::SASL_HANDSHAKE) if asked.is_served => {
+                // Too early, it is answered as one that is out of place.
+                let may_begin = self.may_begin_again(now);
+                may_begin.then(|| {
+                    self.again_at = Some(now);
+                    self.handshake(asked, input)
+                })
             }
+            (State::Done, _) => self.is_over(now).then_some(Outcome::Hangup),
+            _ if !asked.is_served => Some(Outcome::Hangup),
+            (State::New | State::Known, _) => Some(self.handshake(asked, input)),
             (State::Exchanging { .. }, _) => Some(self.authenticate(asked, input)),
-            (State::Done, ApiKey::SASL_HANDSHAKE | ApiKey::SASL_AUTHENTICATE) => None,
-            _ => self.is_over(now).then_some(Outcome::Hangup),
         }
     }
 
@@ -260,7 +263,8 @@ impl Login {
                     principal: server.username().to_owned(),
                     expires_ms: None,
                 },
-                Err(_) => Step::Failed(WRONG.to_owned()),
+                Err(SaslError::Refused(_)) => Step::Failed(WRONG.to_owned()),
+                Err(error) => Step::Failed(format!("Authentication failed: {error}")),
             },
             (Exchange::Refused(refusal), _) => Step::Failed(refusal),
         }

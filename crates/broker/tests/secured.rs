@@ -26,8 +26,8 @@ const ALERT: [u8; 1] = [21];
 const PASSWORD: &str = "al=ice;s-secret";
 const MODULE: &str = "org.apache.kafka.common.security.plain.PlainLoginModule required";
 
-trait Duplex: Read + Write {}
-impl<T: Read + Write> Duplex for T {}
+trait Duplex: Read + Write + Send {}
+impl<T: Read + Write + Send> Duplex for T {}
 
 struct Client(Box<dyn Duplex>);
 
@@ -343,6 +343,13 @@ fn nothing_is_served_before_the_login_and_large_claims_are_not_believed() {
         client.log_in(plain("alice", PASSWORD)).error_code,
         ErrorCode::NONE
     );
+    // So may one that comes after the login.
+    client
+        .send(&encode_request(1, None, 127, &ApiVersionsRequest::default()))
+        .expect("sent");
+    let refused = decode_response::<ApiVersionsRequest>(127, &client.receive().expect("a refusal"));
+    let refused = refused.expect("an answer in version 0").1;
+    assert_eq!(refused.error_code, ErrorCode::UNSUPPORTED_VERSION);
     // Large requests are served afterwards.
     let name = "x".repeat(20_000);
     let request = encode_request(1, Some(&name), 9, &MetadataRequest::default());
@@ -705,6 +712,30 @@ fn the_rig_judges_requests_within_tls_and_writes_them_down() {
         began.elapsed()
     );
     assert!(client.is_served() && client.is_served() && !client.is_served());
+    // Who connects to a broker that is paused shakes hands when it goes on.
+    handle.pause_broker(1).expect("a broker");
+    let mut waiting = Client::tls(&handle, stores.client(None, &rustls::version::TLS13));
+    let resumed_at = std::thread::scope(|scope| {
+        let login = scope.spawn(|| {
+            let answer = waiting.log_in(plain("alice", PASSWORD));
+            (answer.error_code, Instant::now())
+        });
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(100) {
+            std::thread::yield_now();
+        }
+        assert!(!login.is_finished());
+        let resumed_at = Instant::now();
+        handle.resume_broker(1).expect("a broker");
+        let (error, at) = login.join().expect("no panic");
+        assert_eq!(error, ErrorCode::NONE);
+        assert!(at > resumed_at);
+        resumed_at
+    });
+    assert!(
+        resumed_at.elapsed() >= Duration::from_millis(80),
+        "the answer is delayed"
+    );
     // One that asks too early is no request.
     let mut early = Client::tls(&handle, stores.client(None, &rustls::version::TLS13));
     assert!(!early.is_served());
@@ -725,7 +756,9 @@ fn the_rig_judges_requests_within_tls_and_writes_them_down() {
             ("SaslAuthenticate", true),
             ("Metadata", true),
             ("Metadata", true),
-            ("Metadata", false)
+            ("Metadata", false),
+            ("SaslHandshake", true),
+            ("SaslAuthenticate", true)
         ]
     );
 }

@@ -273,9 +273,14 @@ impl ScramServer {
         let (credential, server_first) = self.credential.as_ref().ok_or(WRONG)?;
         let text = std::str::from_utf8(client_final).map_err(|_| WRONG)?;
         let (without_proof, proof) = text.rsplit_once(",p=").ok_or(WRONG)?;
-        if attribute(without_proof, 'r') != Some(&self.nonce)
-            || attribute(without_proof, 'c') != Some(&STANDARD.encode(GS2_HEADER))
-        {
+        // Kafka asks for no more than that the nonce ends in its own (CVE-2024-56128): librdkafka before 2.6.1 puts the client's
+        // part before it a second time.
+        if !attribute(without_proof, 'r').is_some_and(|nonce| nonce.ends_with(&self.nonce)) {
+            return Err(SaslError::Malformed(
+                "the nonce of the client's proof is not the one that it was given",
+            ));
+        }
+        if attribute(without_proof, 'c') != Some(&STANDARD.encode(GS2_HEADER)) {
             return Err(WRONG);
         }
         let proof = STANDARD.decode(proof).map_err(|_| WRONG)?;
@@ -342,6 +347,31 @@ mod tests {
             assert_eq!(exchange(hash, "geheim", "geheim"), Ok(Step::Done));
             let refused = exchange(hash, "geheim", "anders");
             assert_eq!(refused, Err(SaslError::Refused("invalid credentials".to_owned())));
+        }
+    }
+
+    /// What the server says to a proof that is right but for its nonce.
+    fn proof_with_nonce(nonce: &str) -> Result<Vec<u8>, SaslError> {
+        let hash = ScramHash::Sha256;
+        let mut server = ScramServer::new(b"n,,n=u,r=ours", "theirs").unwrap();
+        let challenge = server.challenge(&ScramCredential::new(hash, "p", b"salt"));
+        let challenge = String::from_utf8(challenge).unwrap();
+        let without_proof = format!("c=biws,r={nonce}");
+        let message = format!("n=u,r=ours,{challenge},{without_proof}");
+        let salted = hash.salted_password("p", b"salt", FEWEST_ITERATIONS);
+        let client_key = hash.mac(&salted, b"Client Key");
+        let signature = hash.mac(&hash.digest(&client_key), message.as_bytes());
+        let proof: Vec<u8> = client_key.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+        server.finish(format!("{without_proof},p={}", STANDARD.encode(proof)).as_bytes())
+    }
+
+    #[test]
+    fn a_nonce_may_have_the_clients_part_twice_and_must_end_in_the_servers() {
+        assert!(proof_with_nonce("ourstheirs").is_ok());
+        assert!(proof_with_nonce("oursourstheirs").is_ok());
+        for other in ["ours", "theirs", "ourstheirsX", ""] {
+            let error = proof_with_nonce(other).unwrap_err();
+            assert!(error.to_string().contains("nonce"), "{other}: {error}");
         }
     }
 
