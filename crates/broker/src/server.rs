@@ -622,8 +622,11 @@ impl Worker {
         match self.serve(number).unwrap_or(Turn::Ends) {
             Turn::Stays => {
                 // One that is not read any more would never be seen to have ended.
-                let is_over = |connection: &Connection| connection.is_silenced && connection.is_read_closed;
-                if self.connections.get(&number).is_some_and(is_over) {
+                let is_over = |connection: &mut Connection| {
+                    connection.is_read_closed
+                        && (connection.is_silenced || (connection.is_waiting && connection.has_ended()))
+                };
+                if self.connections.get_mut(&number).is_some_and(is_over) {
                     self.end(number);
                 }
             }
