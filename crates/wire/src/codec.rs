@@ -381,6 +381,7 @@ impl<'a> Reader<'a> {
 #[derive(Debug)]
 pub struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    throttle_time_at: Option<usize>,
     #[cfg(test)]
     pub(crate) lengths: Vec<LengthAt>,
 }
@@ -398,6 +399,7 @@ impl<'a> Writer<'a> {
     pub const fn new(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
+            throttle_time_at: None,
             #[cfg(test)]
             lengths: Vec::new(),
         }
@@ -406,6 +408,16 @@ impl<'a> Writer<'a> {
     /// How many bytes the buffer holds, those that it held before among them.
     pub fn position_bytes(&self) -> usize {
         self.out.len()
+    }
+
+    /// Says that the next value is a message's `throttle_time_ms`.
+    pub(crate) fn note_throttle_time(&mut self) {
+        self.throttle_time_at = Some(self.out.len());
+    }
+
+    /// Where in the buffer the `throttle_time_ms` of the message stands that was written, if it has one.
+    pub(crate) const fn throttle_time_at(&self) -> Option<usize> {
+        self.throttle_time_at
     }
 
     /// Appends raw bytes.

@@ -368,6 +368,12 @@ pub struct FetchResponsePartition<'a> {
     pub records_bytes: usize,
 }
 
+/// Where in a Fetch response frame, length included, the four bytes of `throttle_time_ms` stand: first behind the header.
+pub const fn throttle_time_at(version: i16) -> usize {
+    // Length and correlation id, then the empty list of tagged fields.
+    8 + Layout::new(version, FLEXIBLE_FROM).flexible as usize
+}
+
 /// Appends a whole Fetch response frame without its records to `out`, and to `cuts` the positions in `out` where the
 /// records belong, in the order of `topics` and their partitions, one each, also where `records_bytes` is 0. See
 /// [`crate::cuts`].

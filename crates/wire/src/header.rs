@@ -149,21 +149,44 @@ pub(crate) fn append_request(
 
 /// A whole response frame, length and header included.
 pub fn encode_response<R: Request>(correlation_id: i32, version: i16, response: &R::Response) -> Vec<u8> {
+    append_response(R::KEY, correlation_id, version, response).bytes
+}
+
+/// A whole response frame in which a broker may still put down for how long a quota holds the client back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResponseFrame {
+    /// Length and header included.
+    pub bytes: Vec<u8>,
+    /// Where in `bytes` the four bytes of `throttle_time_ms` stand; `None` where the version has no such field.
+    pub throttle_time_at: Option<usize>,
+}
+
+/// As [`encode_response`], for a broker with quotas.
+pub fn encode_response_frame<R: Request>(
+    correlation_id: i32,
+    version: i16,
+    response: &R::Response,
+) -> ResponseFrame {
     append_response(R::KEY, correlation_id, version, response)
 }
 
-pub(crate) fn append_response(
+pub(crate) fn append_response<M: Message>(
     key: ApiKey,
     correlation_id: i32,
     version: i16,
-    response: &impl Message,
-) -> Vec<u8> {
-    let mut out = Vec::new();
-    let start = begin_frame(&mut out);
-    write_response_header(key, version, correlation_id, &mut Writer::new(&mut out));
-    response.encode(version, &mut out);
-    end_frame(&mut out, start, 0);
-    out
+    response: &M,
+) -> ResponseFrame {
+    let mut bytes = Vec::new();
+    let start = begin_frame(&mut bytes);
+    let mut writer = Writer::new(&mut bytes);
+    write_response_header(key, version, correlation_id, &mut writer);
+    response.write(Layout::new(version, M::FLEXIBLE_FROM), &mut writer);
+    let throttle_time_at = writer.throttle_time_at();
+    end_frame(&mut bytes, start, 0);
+    ResponseFrame {
+        bytes,
+        throttle_time_at,
+    }
 }
 
 /// Reads the header of a request, for a broker. `frame` is without its length; the reader stands at the body, and its

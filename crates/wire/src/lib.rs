@@ -5,6 +5,7 @@
 //! * [`messages`]: requests and responses of the control plane, one file per API.
 //! * [`produce`], [`fetch`]: the two APIs that carry records, which stay where they are ([`cuts`]).
 //! * [`header`]: whole frames of them all; [`versions`]: which version to speak.
+//! * [`throttle`]: for how long a quota holds a client back, as answers say it.
 //! * [`consumer_protocol`]: what the members of a classic group tell each other.
 
 pub mod batch;
@@ -19,6 +20,7 @@ pub mod messages;
 pub mod produce;
 pub mod sasl;
 pub mod stores;
+pub mod throttle;
 pub mod varint;
 pub mod versions;
 

@@ -7,7 +7,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::codec::{DecodeError, DecodeProblem, Field, Layout, Reader, Uuid, Writer};
-use crate::header::{self, RequestHeader};
+use crate::header::{self, RequestHeader, ResponseFrame};
 use crate::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
 use crate::schema::messages;
 use crate::{ApiKey, ErrorCode};
@@ -165,6 +165,15 @@ pub fn decode_produce_response(version: i16, frame: &[u8]) -> Result<(i32, Produ
 
 /// A whole response frame, for a broker.
 pub fn encode_produce_response(correlation_id: i32, version: i16, response: &ProduceResponse) -> Vec<u8> {
+    encode_produce_response_frame(correlation_id, version, response).bytes
+}
+
+/// As [`encode_produce_response`], for a broker with quotas.
+pub fn encode_produce_response_frame(
+    correlation_id: i32,
+    version: i16,
+    response: &ProduceResponse,
+) -> ResponseFrame {
     header::append_response(ApiKey::PRODUCE, correlation_id, version, response)
 }
 

@@ -158,6 +158,9 @@ macro_rules! messages {
                     let version = layout.version;
                     $(
                         if Rules::$field.in_order(version) {
+                            if stringify!($field) == $crate::throttle::FIELD {
+                                out.note_throttle_time();
+                            }
                             if Rules::$field.nullable(version) {
                                 self.$field.write(layout, out);
                             } else {

@@ -283,6 +283,8 @@ mod with_records {
             header.encode(&mut again, header_version).unwrap();
             response.encode(&mut again, version).unwrap();
             prop_assert_eq!(&again, &sent);
+            let throttle_at = fetch::throttle_time_at(version);
+            prop_assert_eq!(&frame[throttle_at..throttle_at + 4], &[0, 0, 0, 5]);
 
             let read = fetch::FetchResponseRef::decode(version, &sent).unwrap();
             prop_assert_eq!((read.correlation_id, read.throttle_time_ms), (78, 5));
