@@ -4,6 +4,7 @@
 
 mod add_offsets_to_txn;
 mod add_partitions_to_txn;
+mod alter_client_quotas;
 mod alter_configs;
 mod api_versions;
 mod consumer_group_describe;
@@ -13,6 +14,7 @@ mod create_topics;
 mod delete_groups;
 mod delete_records;
 mod delete_topics;
+mod describe_client_quotas;
 mod describe_cluster;
 mod describe_configs;
 mod describe_groups;
@@ -50,11 +52,11 @@ use crate::cluster::{Cluster, Timer};
 use crate::login::{Asked, Login};
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::waiting::{Awaited, WaitingRequest};
-use model::broker_script::Lie;
+use model::broker_script::{Lie, Selected};
 use std::ops::Range;
 use std::sync::Arc;
 use wire::codec::{Message, Reader, Request};
-use wire::header::{decode_request_body, decode_request_header, encode_response};
+use wire::header::{decode_request_body, decode_request_header, encode_response_frame};
 use wire::{ApiKey, ErrorCode};
 
 /// What is served: API, oldest and newest version.
@@ -96,6 +98,8 @@ pub(crate) const SERVED: &[(ApiKey, i16, i16)] = &[
     (ApiKey::ELECT_LEADERS, 0, 2),
     (ApiKey::INCREMENTAL_ALTER_CONFIGS, 0, 1),
     (ApiKey::OFFSET_DELETE, 0, 0),
+    (ApiKey::DESCRIBE_CLIENT_QUOTAS, 0, 1),
+    (ApiKey::ALTER_CLIENT_QUOTAS, 0, 1),
     (ApiKey::DESCRIBE_CLUSTER, 0, 2),
     (ApiKey::DESCRIBE_PRODUCERS, 0, 0),
     (ApiKey::DESCRIBE_TRANSACTIONS, 0, 0),
@@ -116,6 +120,8 @@ pub(crate) struct Context<'a> {
     pub(crate) client_id: &'a str,
     /// The address that it comes from.
     pub(crate) client_host: &'a str,
+    /// What of the request fails because a script says so.
+    pub(crate) failing: &'a [Failing],
 }
 
 /// What becomes of a request.
@@ -127,8 +133,8 @@ pub(crate) enum Outcome {
     Last(Answer),
     /// It will be answered.
     Later,
-    /// It asks for no answer (acks = 0).
-    Silent,
+    /// It asks for no answer (acks = 0). Nothing more is read from the client for so many ms.
+    Silent(u32),
     /// It cannot be served, and there is no way to say so but to end the connection.
     Hangup,
 }
@@ -144,6 +150,34 @@ pub(crate) struct Frame<'a> {
     pub(crate) client_host: &'a str,
     /// What is done with its first batch in place of what is acknowledged.
     pub(crate) lie: Option<Lie>,
+    /// What of it fails because a script says so.
+    pub(crate) failing: &'a [Failing],
+}
+
+impl Frame<'_> {
+    /// Bytes of the request, without its length field.
+    fn len_bytes(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// Partitions of a Produce or Fetch request that fail because a script says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failing {
+    pub(crate) partitions: Selected,
+    pub(crate) error: ErrorCode,
+    /// Whether what is asked is done all the same.
+    pub(crate) is_after: bool,
+}
+
+/// The error with which the first of `failing` has a partition fail, among those that fail before or after.
+fn failure(failing: &[Failing], topic: &str, index: i32, is_after: bool) -> Option<ErrorCode> {
+    let first = failing
+        .iter()
+        .find(|failing| failing.partitions.has(topic, index));
+    first
+        .filter(|failing| failing.is_after == is_after)
+        .map(|failing| failing.error)
 }
 
 /// Serves one request. Everything that takes long (checksums) is done before `lock` is asked for the cluster. `login` is the
@@ -191,8 +225,17 @@ where
         to,
         client_id: header.client_id.unwrap_or_default(),
         client_host: frame.client_host,
+        failing: frame.failing,
     };
     if header.api_key == ApiKey::PRODUCE {
+        let asked = produce::Asked {
+            now,
+            broker: frame.broker,
+            to,
+            client_id: context.client_id.to_owned(),
+            request_bytes: frame.len_bytes(),
+            failing: frame.failing,
+        };
         let Ok(produce) = produce::Produce::read(to.version, &mut input, frame.buffer, frame.range.start)
         else {
             return Outcome::Hangup;
@@ -200,7 +243,7 @@ where
         // Where the topic has LogAppendTime, the batch is written to on append.
         drop(bytes);
         let checked = produce.check().with_lie(frame.lie);
-        return produce::serve(&mut lock(), now, (frame.broker, to), checked);
+        return produce::serve(&mut lock(), asked, checked);
     }
     dispatch(&mut lock(), &context, header.api_key, &mut input).unwrap_or(Outcome::Hangup)
 }
@@ -245,6 +288,7 @@ fn dispatch(
     let answer = match key {
         ApiKey::ADD_OFFSETS_TO_TXN => answer(cluster, context, input, add_offsets_to_txn::serve),
         ApiKey::ADD_PARTITIONS_TO_TXN => answer(cluster, context, input, add_partitions_to_txn::serve),
+        ApiKey::ALTER_CLIENT_QUOTAS => answer(cluster, context, input, alter_client_quotas::serve),
         ApiKey::ALTER_CONFIGS => answer(cluster, context, input, alter_configs::serve),
         ApiKey::API_VERSIONS => answer(cluster, context, input, |_, _, request| {
             api_versions::serve(request)
@@ -256,6 +300,7 @@ fn dispatch(
         ApiKey::DELETE_GROUPS => answer(cluster, context, input, delete_groups::serve),
         ApiKey::DELETE_RECORDS => answer(cluster, context, input, delete_records::serve),
         ApiKey::DELETE_TOPICS => answer(cluster, context, input, delete_topics::serve),
+        ApiKey::DESCRIBE_CLIENT_QUOTAS => answer(cluster, context, input, describe_client_quotas::serve),
         ApiKey::DESCRIBE_CLUSTER => answer(cluster, context, input, describe_cluster::serve),
         ApiKey::DESCRIBE_CONFIGS => answer(cluster, context, input, describe_configs::serve),
         ApiKey::DESCRIBE_GROUPS => answer(cluster, context, input, describe_groups::serve),
@@ -311,7 +356,35 @@ fn answer<R: Request>(
 
 /// A response in the layout that the request asked for.
 fn encode<R: Request>(to: ReplyTo, response: &R::Response) -> Answer {
-    Answer::from_bytes(encode_response::<R>(to.correlation_id, to.version, response))
+    Answer::from_frame(encode_response_frame::<R>(
+        to.correlation_id,
+        to.version,
+        response,
+    ))
+}
+
+/// Books partitions that are to be created or deleted on a client, and notes for how long that holds it back (KIP-599).
+///
+/// # Errors
+/// If its quota is used up and the request has a version, from `strict_from` on, whose clients try again by themselves.
+fn book_mutations(
+    cluster: &mut Cluster,
+    context: &Context<'_>,
+    partitions: usize,
+    strict_from: i16,
+    throttle_time_ms: &mut i32,
+) -> Result<(), create_topics::Refusal> {
+    let is_strict = context.to.version >= strict_from;
+    let windows = cluster.settings.controller_quota_windows;
+    let booked = cluster
+        .quotas
+        .mutate(context.client_id, partitions, is_strict, windows, context.now);
+    let (Ok(ms) | Err(ms)) = booked;
+    *throttle_time_ms = (*throttle_time_ms).max(i32::try_from(ms).unwrap_or(i32::MAX));
+    booked.map(drop).map_err(|_| {
+        let error = ErrorCode::THROTTLING_QUOTA_EXCEEDED;
+        (error, error.describe().to_owned())
+    })
 }
 
 /// Makes a request wait until `deadline` at the latest.
@@ -334,14 +407,14 @@ fn stop_waiting(cluster: &mut Cluster, id: u64) -> Option<WaitingRequest> {
 }
 
 /// A request has waited as long as it may.
-pub(crate) fn time_is_up(cluster: &mut Cluster, id: u64) {
+pub(crate) fn time_is_up(cluster: &mut Cluster, now: u64, id: u64) {
     if let Some(request) = stop_waiting(cluster, id) {
-        finish(cluster, request);
+        finish(cluster, now, request);
     }
 }
 
 /// Something has changed that a waiting request may have to be told.
-pub(crate) fn look_again(cluster: &mut Cluster, id: u64) {
+pub(crate) fn look_again(cluster: &mut Cluster, now: u64, id: u64) {
     let is_done = match cluster.waiting.get_mut(id).map(|request| &request.awaited) {
         // What a fetch may read has changed: it is answered as it stands.
         Some(Awaited::Fetch(_)) => true,
@@ -349,14 +422,14 @@ pub(crate) fn look_again(cluster: &mut Cluster, id: u64) {
         None => false,
     };
     if is_done {
-        time_is_up(cluster, id);
+        time_is_up(cluster, now, id);
     }
 }
 
 /// Leaders or in-sync replicas have changed.
-pub(crate) fn look_at_all_again(cluster: &mut Cluster) {
+pub(crate) fn look_at_all_again(cluster: &mut Cluster, now: u64) {
     for id in cluster.waiting.ids() {
-        look_again(cluster, id);
+        look_again(cluster, now, id);
     }
 }
 
@@ -367,11 +440,11 @@ pub(crate) fn forget_connection(cluster: &mut Cluster, connection: ConnectionId)
     }
 }
 
-fn finish(cluster: &mut Cluster, request: WaitingRequest) {
+fn finish(cluster: &mut Cluster, now: u64, request: WaitingRequest) {
     let to = request.to;
     let answer = match request.awaited {
-        Awaited::Fetch(fetch) => Some(fetch::answer(cluster, to, fetch)),
-        Awaited::Produce(produce) => produce::answer(cluster, to, produce),
+        Awaited::Fetch(fetch) => Some(fetch::answer(cluster, now, to, fetch)),
+        Awaited::Produce(produce) => produce::answer(cluster, now, to, produce),
     };
     if let Some(answer) = answer {
         cluster.complete(to, answer);

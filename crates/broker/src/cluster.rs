@@ -12,9 +12,10 @@ use crate::fetch_session::Sessions;
 use crate::group::{Group, Replies};
 use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
+use crate::quota::{Kind, Quotas};
 use crate::random::Random;
 use crate::reply::{ConnectionId, ReplyTo};
-use crate::settings::{Kind, NodeOverrides, NodeSettings, Overrides, TopicSettings, find_node_config};
+use crate::settings::{self, NodeOverrides, NodeSettings, Overrides, TopicSettings, find_node_config};
 use crate::transaction::Transactions;
 use crate::waiting::Waiting;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     pub(crate) is_up: bool,
     /// Whether its followers fetch.
     pub(crate) replicates: bool,
+    /// Whether its followers are kept out of the in-sync replicas, as a script has it.
+    pub(crate) is_kept_out: bool,
 }
 
 /// The brokers of the cluster, in order of their numbers.
@@ -65,6 +68,10 @@ impl Brokers for Nodes {
 
     fn replicates(&self, broker: i32) -> bool {
         self.get(broker).is_some_and(|node| node.replicates)
+    }
+
+    fn is_kept_out(&self, broker: i32) -> bool {
+        self.get(broker).is_some_and(|node| node.is_kept_out)
     }
 }
 
@@ -155,6 +162,7 @@ pub(crate) struct Cluster {
     pub(crate) waiting: Waiting,
     pub(crate) transactions: Transactions,
     pub(crate) fetch_sessions: Sessions,
+    pub(crate) quotas: Quotas,
     pub(crate) memory_bytes: u64,
     origin_ms: i64,
     pool: Arc<Pool>,
@@ -178,7 +186,7 @@ pub(crate) struct Cluster {
 /// Secrets are replaced by nothing: what they are needed for is made by now, and nobody is told them.
 fn without_secrets(mut configs: Overrides) -> Overrides {
     for (name, value) in &mut configs {
-        if find_node_config(name).is_some_and(|definition| definition.kind == Kind::Password) {
+        if find_node_config(name).is_some_and(|definition| definition.kind == settings::Kind::Password) {
             value.clear();
         }
     }
@@ -207,6 +215,7 @@ impl Cluster {
                         port,
                         is_up: true,
                         replicates: true,
+                        is_kept_out: false,
                     })
                     .collect(),
             ),
@@ -216,6 +225,7 @@ impl Cluster {
             waiting: Waiting::default(),
             transactions: Transactions::default(),
             fetch_sessions: Sessions::default(),
+            quotas: Quotas::default(),
             memory_bytes: setup.memory_bytes,
             origin_ms: setup.origin_ms,
             pool: setup.pool,
@@ -276,7 +286,7 @@ impl Cluster {
                 return;
             };
             match timer {
-                Timer::Waiting(id) => api::time_is_up(self, id),
+                Timer::Waiting(id) => api::time_is_up(self, now, id),
                 Timer::Group(name) => {
                     if let Some(slot) = self.groups.get_mut(&name) {
                         slot.armed_at = None;
@@ -394,7 +404,7 @@ impl Cluster {
     }
 
     /// Deletes a topic with all that waits for it and all that groups have committed for it.
-    pub(crate) fn delete_topic(&mut self, key: TopicKey) {
+    pub(crate) fn delete_topic(&mut self, now: u64, key: TopicKey) {
         let Some(topic) = self.topics.remove(&key) else {
             return;
         };
@@ -409,7 +419,7 @@ impl Cluster {
                 .into_iter()
                 .chain(partition.waiting_produces)
             {
-                api::look_again(self, id);
+                api::look_again(self, now, id);
             }
         }
     }
@@ -530,6 +540,18 @@ impl Cluster {
         self.nodes.up().next().map_or(-1, |node| node.id)
     }
 
+    /// Books bytes on a client at a broker; gives for how many ms it is to be held back.
+    pub(crate) fn book(
+        &mut self,
+        now: u64,
+        (broker, client_id): (i32, &str),
+        kind: Kind,
+        bytes: usize,
+    ) -> u32 {
+        let windows = self.settings.quota_windows;
+        self.quotas.book((broker, client_id), kind, bytes, windows, now)
+    }
+
     /// Stops a broker: it leaves the in-sync replicas, and others lead in its place. False if there is no such broker.
     pub(crate) fn stop_broker(&mut self, now: u64, broker: i32) -> bool {
         let Some(node) = self.nodes.get_mut(broker) else {
@@ -542,7 +564,7 @@ impl Cluster {
                 partition.broker_stopped(broker, &topic.settings, &self.nodes, now);
             }
         }
-        api::look_at_all_again(self);
+        api::look_at_all_again(self, now);
         true
     }
 
@@ -564,7 +586,7 @@ impl Cluster {
                 Timer::PreferredLeaders,
             );
         }
-        api::look_at_all_again(self);
+        api::look_at_all_again(self, now);
         true
     }
 
@@ -580,7 +602,23 @@ impl Cluster {
             }
         }
         self.watch_laggards(now);
-        api::look_at_all_again(self);
+        api::look_at_all_again(self, now);
+        true
+    }
+
+    /// Keeps a broker's followers out of the in-sync replicas from now on, or lets them catch up and come back. False if there
+    /// is no such broker.
+    pub(crate) fn keep_out_of_sync(&mut self, now: u64, broker: i32, is_kept_out: bool) -> bool {
+        let Some(node) = self.nodes.get_mut(broker) else {
+            return false;
+        };
+        node.is_kept_out = is_kept_out;
+        for topic in self.topics.values_mut() {
+            for partition in &mut topic.partitions {
+                partition.follow(&self.nodes, now);
+            }
+        }
+        api::look_at_all_again(self, now);
         true
     }
 
@@ -606,7 +644,7 @@ impl Cluster {
             }
         }
         self.watch_laggards(now);
-        api::look_at_all_again(self);
+        api::look_at_all_again(self, now);
     }
 
     fn prefer_first_replicas(&mut self, now: u64) {
@@ -615,7 +653,7 @@ impl Cluster {
                 partition.prefer_first(&self.nodes, now);
             }
         }
-        api::look_at_all_again(self);
+        api::look_at_all_again(self, now);
     }
 
     /// Appends a marker to a partition, and wakes those who waited for it; gives its offset.
@@ -637,7 +675,7 @@ impl Cluster {
         let offset = partition.append_marker(marker, &batch, &self.nodes, (now, now_ms))?;
         let news = before.news(partition);
         self.arrived(now, key, index, offset, batch.slice.len_bytes());
-        api::fetch::wake(self, key, index, news);
+        api::fetch::wake(self, now, key, index, news);
         Ok(offset)
     }
 

@@ -21,6 +21,7 @@ use wire::produce::{
 use wire::{ApiKey, ErrorCode};
 
 mod fetch_sessions;
+mod quotas;
 mod transactions;
 
 const MS: u64 = 1_000_000;
@@ -92,6 +93,7 @@ impl Bench {
             broker,
             client_host: "127.0.0.1",
             lie: None,
+            failing: &[],
         };
         let outcome = api::serve(frame, self.now, None, || &mut self.cluster);
         if let Outcome::Answer(answer) = &outcome {
@@ -425,7 +427,10 @@ fn without_acks_there_is_no_answer_but_the_end_of_the_connection() {
     let mut bench = Bench::new(1, &[]);
     bench.create("t", 1, 1, &[]);
     let good = batch_bytes(&[ORIGIN_MS], 10, Codec::None);
-    assert!(matches!(bench.begin_produce(1, "t", 0, &good).1, Outcome::Silent));
+    assert!(matches!(
+        bench.begin_produce(1, "t", 0, &good).1,
+        Outcome::Silent(_)
+    ));
     assert!(matches!(
         bench.begin_produce(1, "missing", 0, &good).1,
         Outcome::Hangup

@@ -143,8 +143,14 @@ impl Config {
 pub(crate) fn unknown_broker(script: &BrokerScript, brokers: usize) -> Option<i32> {
     let named = script.rules.iter().flat_map(|rule| {
         let effect = &rule.effect;
-        let follower = effect.slow_follower.map(|(broker, _)| broker);
-        [rule.broker, effect.down, effect.follower_stops, follower]
+        let follower = effect.slow_follower.map(|slow| slow.broker);
+        [
+            rule.broker,
+            effect.down,
+            effect.follower_stops,
+            effect.isr_shrinks,
+            follower,
+        ]
     });
     named
         .flatten()

@@ -48,8 +48,8 @@ pub(crate) enum Filled {
 pub(crate) struct Pending {
     /// How its answer is held.
     pub(crate) hold: Hold,
-    /// What is answered in the answer's place.
-    pub(crate) instead: Option<Answer>,
+    /// For how many ms the client is held back.
+    pub(crate) throttle_ms: u32,
     /// The request, where it is written down.
     pub(crate) noted: Option<Box<Noted>>,
 }
@@ -81,6 +81,10 @@ pub(crate) struct Connection {
     held: VecDeque<(u64, Answer)>,
     held_bytes: usize,
     most_frame_bytes: usize,
+    /// How many of them will hold the client back once they have left.
+    held_throttles: usize,
+    /// Until then nothing more is read, because an answer has told the client to hold back.
+    muted_until: u64,
     input: Input,
     output: Output,
 }
@@ -105,6 +109,8 @@ impl Connection {
             is_ending: false,
             is_read_closed: false,
             held_bytes: 0,
+            held_throttles: 0,
+            muted_until: 0,
             pending: None,
             held: VecDeque::new(),
             most_frame_bytes,
@@ -145,8 +151,8 @@ impl Connection {
     ///
     /// # Errors
     /// If what comes is not a frame.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Request>, FrameError> {
-        if self.is_waiting || self.is_silenced || self.is_ending || self.is_full() {
+    pub(crate) fn next_frame(&mut self, now: u64) -> Result<Option<Request>, FrameError> {
+        if self.is_waiting || self.is_silenced || self.is_ending || self.is_full() || self.is_muted(now) {
             return Ok(None);
         }
         if self.is_admitted() {
@@ -160,15 +166,33 @@ impl Connection {
         self.output.unsent_bytes + self.held_bytes > MOST_UNSENT_BYTES
     }
 
-    /// Queues an answer.
-    pub(crate) fn push(&mut self, answer: Answer) {
+    /// Whether the client is held back.
+    pub(crate) fn is_muted(&self, now: u64) -> bool {
+        self.held_throttles > 0 || now < self.muted_until
+    }
+
+    /// Reads nothing more for so many ms. Gives the time at which that ends.
+    pub(crate) fn mute(&mut self, throttle_ms: u32, now: u64) -> Option<u64> {
+        if throttle_ms == 0 {
+            return None;
+        }
+        let until = now.saturating_add(u64::from(throttle_ms) * 1_000_000);
+        self.muted_until = self.muted_until.max(until);
+        Some(self.muted_until)
+    }
+
+    /// Queues an answer. Gives the time at which the client is no longer held back for it.
+    pub(crate) fn push(&mut self, answer: Answer, now: u64) -> Option<u64> {
+        let throttle_ms = answer.throttle_ms();
         self.output.push(answer);
+        self.mute(throttle_ms, now)
     }
 
     /// Queues an answer that may leave at `at`, or when the one before it may, if that is later. Gives the time.
     pub(crate) fn hold(&mut self, answer: Answer, at: u64) -> u64 {
         let at = self.held.back().map_or(at, |(before, _)| at.max(*before));
         self.held_bytes += answer.len_bytes();
+        self.held_throttles += usize::from(answer.throttle_ms() > 0);
         self.held.push_back((at, answer));
         at
     }
@@ -178,16 +202,19 @@ impl Connection {
         !self.held.is_empty()
     }
 
-    /// Lets go what may leave by `now`.
-    pub(crate) fn release(&mut self, now: u64) {
+    /// Lets go what may leave by `until`. Gives the time at which the client is no longer held back for it.
+    pub(crate) fn release(&mut self, until: u64, now: u64) -> Option<u64> {
+        let mut muted_until = None;
         while let Some((at, _)) = self.held.front()
-            && *at <= now
+            && *at <= until
         {
             if let Some((_, answer)) = self.held.pop_front() {
                 self.held_bytes -= answer.len_bytes();
-                self.output.push(answer);
+                self.held_throttles -= usize::from(answer.throttle_ms() > 0);
+                muted_until = self.push(answer, now).or(muted_until);
             }
         }
+        muted_until
     }
 
     /// The requests whose answers have been sent since the last call.
@@ -522,6 +549,15 @@ mod tests {
     use super::*;
     use crate::buffer::Slice;
     use std::io::Read;
+    use wire::header::ResponseFrame;
+
+    /// An answer that holds nobody back.
+    fn plain(bytes: Vec<u8>) -> Answer {
+        Answer::from_frame(ResponseFrame {
+            bytes,
+            throttle_time_at: None,
+        })
+    }
 
     /// Feeds `bytes` in reads of at most `step` and gives the frames that come out, and how many bytes were moved.
     fn frames(bytes: &[u8], step: usize) -> Result<Vec<Vec<u8>>, FrameError> {
@@ -651,7 +687,7 @@ mod tests {
             let mut output = Output::default();
             let mut expected = Vec::new();
             for _ in 0..3 {
-                for answer in [make(), Answer::from_bytes(vec![9; 5])] {
+                for answer in [make(), plain(vec![9; 5])] {
                     expected.extend_from_slice(&answer.to_vec());
                     output.push(answer);
                 }

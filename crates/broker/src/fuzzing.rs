@@ -53,11 +53,12 @@ impl Session {
             broker,
             client_host: "127.0.0.1",
             lie: None,
+            failing: &[],
         };
         let outcome = api::serve(frame, self.now, None, || &mut self.cluster);
         let mut answered = match &outcome {
             Outcome::Answer(answer) | Outcome::Last(answer) => Some(answer.len_bytes()),
-            Outcome::Later | Outcome::Silent | Outcome::Hangup => None,
+            Outcome::Later | Outcome::Silent(_) | Outcome::Hangup => None,
         };
         self.now += 1_000_000_000;
         self.cluster.tick(self.now);

@@ -300,6 +300,7 @@ impl Control {
                 match change {
                     Change::Down(broker) => undone.push(Change::Up(broker)),
                     Change::FollowersStop(broker) => undone.push(Change::FollowersGoOn(broker)),
+                    Change::IsrShrinks(broker) => undone.push(Change::IsrGrows(broker)),
                     done => undone.retain(|other| *other != done),
                 }
             }
@@ -317,7 +318,15 @@ impl Control {
             Change::Up(broker) => self.start_broker(broker).unwrap_or_default(),
             Change::FollowersStop(broker) => self.pause_replication(broker).unwrap_or_default(),
             Change::FollowersGoOn(broker) => self.resume_replication(broker).unwrap_or_default(),
+            Change::IsrShrinks(broker) => self.keep_out_of_sync(broker, true),
+            Change::IsrGrows(broker) => self.keep_out_of_sync(broker, false),
         }
+    }
+
+    fn keep_out_of_sync(&self, broker: i32, is_kept_out: bool) {
+        self.shared.with_cluster(|cluster, now| {
+            cluster.keep_out_of_sync(now, broker, is_kept_out);
+        });
     }
 
     /// Everything that was written down so far is in the file of the request log.
@@ -332,6 +341,7 @@ impl Control {
                 let state = match (node.is_up, self.shared.is_paused(node.id), node.replicates) {
                     (false, ..) => "down",
                     (true, true, _) => "paused",
+                    (true, false, _) if node.is_kept_out => "up, kept out of the in-sync replicas",
                     (true, false, false) => "up, does not replicate",
                     (true, false, true) => "up",
                 };

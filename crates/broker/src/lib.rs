@@ -39,6 +39,7 @@ mod log;
 mod login;
 mod partition;
 mod producer_state;
+mod quota;
 mod random;
 mod reply;
 mod request_log;

@@ -15,7 +15,7 @@ use crate::security::{Mechanism, Mechanisms};
 use std::sync::Arc;
 use wire::ApiKey;
 use wire::codec::Reader;
-use wire::header::{decode_request_body, decode_request_header};
+use wire::header::{ResponseFrame, decode_request_body, decode_request_header};
 use wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
 use wire::sasl::{OAuthRequest, PlainRequest, SaslError, ScramServer, oauth_refusal};
 
@@ -167,9 +167,10 @@ impl Login {
     pub(crate) fn bare_token(&mut self, token: &[u8], now: u64) -> Outcome {
         let framed = |bytes: Vec<u8>| {
             let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
-            Outcome::Answer(Answer::from_bytes(
-                [&length.to_be_bytes(), bytes.as_slice()].concat(),
-            ))
+            Outcome::Answer(Answer::from_frame(ResponseFrame {
+                bytes: [&length.to_be_bytes(), bytes.as_slice()].concat(),
+                throttle_time_at: None,
+            }))
         };
         match self.step(token, now) {
             Step::Challenge(bytes) => framed(bytes),

@@ -18,6 +18,8 @@ pub(crate) trait Brokers {
     fn is_up(&self, broker: i32) -> bool;
     /// Whether it fetches from leaders.
     fn replicates(&self, broker: i32) -> bool;
+    /// Whether it is kept out of the in-sync replicas of partitions that it does not lead; it does not fetch then.
+    fn is_kept_out(&self, broker: i32) -> bool;
 }
 
 /// One replica of a partition.
@@ -92,7 +94,7 @@ impl Partition {
             .map(|replica| replica.broker);
         let mut log = Log::default();
         log.begin_epoch(0);
-        Partition {
+        let mut partition = Partition {
             leader,
             leader_epoch: 0,
             replicas,
@@ -103,7 +105,9 @@ impl Partition {
             held_back: None,
             waiting_fetches: Vec::new(),
             waiting_produces: Vec::new(),
-        }
+        };
+        partition.follow(brokers, now);
+        partition
     }
 
     pub(crate) fn leader(&self) -> Option<i32> {
@@ -331,8 +335,11 @@ impl Partition {
         };
         let end_offset = self.log.end_offset();
         for replica in &mut self.replicas {
-            let follows = brokers.is_up(replica.broker) && brokers.replicates(replica.broker);
-            if replica.broker == leader || follows {
+            let is_kept_out = brokers.is_kept_out(replica.broker);
+            let follows = brokers.is_up(replica.broker) && brokers.replicates(replica.broker) && !is_kept_out;
+            if is_kept_out && replica.broker != leader {
+                replica.is_in_sync = false;
+            } else if replica.broker == leader || follows {
                 replica.position = end_offset;
                 replica.caught_up_at = now;
                 replica.is_in_sync = true;
@@ -527,6 +534,7 @@ mod tests {
     struct Fleet {
         down: BTreeSet<i32>,
         paused: BTreeSet<i32>,
+        kept_out: BTreeSet<i32>,
     }
 
     impl Brokers for Fleet {
@@ -536,6 +544,10 @@ mod tests {
 
         fn replicates(&self, broker: i32) -> bool {
             !self.paused.contains(&broker)
+        }
+
+        fn is_kept_out(&self, broker: i32) -> bool {
+            self.kept_out.contains(&broker)
         }
     }
 
@@ -618,6 +630,40 @@ mod tests {
         bench.fleet.paused.clear();
         bench.partition.follow(&bench.fleet, 200);
         assert_eq!(bench.in_sync(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_follower_that_is_kept_out_leaves_the_isr_at_once_and_comes_back() {
+        let mut bench = Bench::new(&[("min.insync.replicas", "2")]);
+        bench.fleet.kept_out = BTreeSet::from([1, 3]);
+        assert_eq!(
+            bench.append(1, true),
+            Ok(0),
+            "it was in sync until something came"
+        );
+        assert_eq!(
+            (bench.partition.high_watermark(), bench.in_sync()),
+            (2, vec![1, 2]),
+            "a leader stays in sync"
+        );
+        bench.stop(2);
+        assert_eq!(bench.append(1, true), Err(ErrorCode::NOT_ENOUGH_REPLICAS));
+        bench.stop(1);
+        assert_eq!(bench.partition.leader(), None, "who is kept out is not elected");
+        bench.start(1);
+        bench.start(2);
+        bench.fleet.kept_out.clear();
+        bench.partition.follow(&bench.fleet, 0);
+        assert_eq!(bench.in_sync(), [1, 2, 3]);
+        let fresh = Partition::new(
+            &[3, 1],
+            &Fleet {
+                kept_out: BTreeSet::from([1, 3]),
+                ..Fleet::default()
+            },
+            0,
+        );
+        assert_eq!(fresh.in_sync().collect::<Vec<_>>(), [3]);
     }
 
     #[test]

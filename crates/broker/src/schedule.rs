@@ -1,4 +1,4 @@
-//! What a script does to whole brokers: when each goes down, comes back, or stops to fetch.
+//! What a script does to whole brokers: when each goes down, comes back, stops to fetch, or leaves the in-sync replicas.
 
 use model::broker_script::BrokerScript;
 use std::time::Duration;
@@ -14,6 +14,10 @@ pub(crate) enum Change {
     FollowersStop(i32),
     /// They fetch again.
     FollowersGoOn(i32),
+    /// It leaves the in-sync replicas at once, wherever it follows.
+    IsrShrinks(i32),
+    /// It comes back to them.
+    IsrGrows(i32),
 }
 
 /// The next changes after a time since the script began, with theirs; none if there are no more. Those of one time come
@@ -25,10 +29,12 @@ pub(crate) fn next_changes(
     let is_later = |at: &Duration| after.is_none_or(|after| *at > after);
     let mut next: Option<(Duration, Vec<(u8, Change)>)> = None;
     for rule in &script.rules {
-        let pair = match (rule.effect.down, rule.effect.follower_stops) {
-            (Some(broker), _) => (Change::Down(broker), Change::Up(broker)),
-            (None, Some(broker)) => (Change::FollowersStop(broker), Change::FollowersGoOn(broker)),
-            (None, None) => continue,
+        let effect = &rule.effect;
+        let pair = match (effect.down, effect.follower_stops, effect.isr_shrinks) {
+            (Some(broker), ..) => (Change::Down(broker), Change::Up(broker)),
+            (_, Some(broker), _) => (Change::FollowersStop(broker), Change::FollowersGoOn(broker)),
+            (.., Some(broker)) => (Change::IsrShrinks(broker), Change::IsrGrows(broker)),
+            (None, None, None) => continue,
         };
         let begins = begins_after(rule.when.from, rule.when.every, after);
         let ends = rule
@@ -93,14 +99,15 @@ mod tests {
 
     #[test]
     fn what_ends_comes_before_what_begins_and_other_rules_change_nothing() {
-        use Change::{Down, FollowersGoOn, FollowersStop, Up};
+        use Change::{Down, FollowersGoOn, FollowersStop, IsrGrows, IsrShrinks, Up};
         let rules = "  - { delay: 1ms }\n  - { down: 1, from: 20s }\n  - { down: 2, for: 20s }\n\
-                     \x20 - { follower_stops: 3, from: 5s, for: 1s }\n";
+                     \x20 - { follower_stops: 3, from: 5s, for: 1s }\n\
+                     \x20 - { isr_shrinks: 1, from: 6s, for: 14s }\n";
         let expected = [
             (0, vec![Down(2)]),
             (5, vec![FollowersStop(3)]),
-            (6, vec![FollowersGoOn(3)]),
-            (20, vec![Up(2), Down(1)]),
+            (6, vec![FollowersGoOn(3), IsrShrinks(1)]),
+            (20, vec![Up(2), IsrGrows(1), Down(1)]),
         ];
         assert_eq!(changes(rules, 10), expected);
     }

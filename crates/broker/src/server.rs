@@ -6,7 +6,7 @@
 
 use crate::alarm::Alarm;
 use crate::answer::Answer;
-use crate::api::{self, Frame, Outcome};
+use crate::api::{self, Failing, Frame, Outcome};
 use crate::buffer::Pool;
 use crate::channel::Channel;
 use crate::cluster::Cluster;
@@ -165,17 +165,13 @@ impl Shared {
         if rig.looks_at_topics() {
             glance.find_topics(&lock_cluster(), frame.broker);
         }
-        let (fate, hold) = rig.judge(&glance.described(frame.broker), now, |follower| {
-            glance.has_in_sync(&lock_cluster(), follower)
+        let judgement = rig.judge(&glance.described(frame.broker), now, |follower| {
+            glance.followed_bytes(&lock_cluster(), follower)
         });
-        judged.pending.hold = hold;
-        judged.fate = fate;
-        match fate {
-            Fate::Refused(error) | Fate::Denied(error) => {
-                judged.pending.instead = glance.failed(frame, error);
-            }
-            Fate::Served | Fate::Lied(_) | Fate::Dropped | Fate::Silenced => {}
-        }
+        judged.pending.hold = judgement.hold;
+        judged.pending.throttle_ms = judgement.throttle_ms;
+        judged.fate = judgement.fate;
+        judged.failing = judgement.failing;
         judged
     }
 
@@ -250,6 +246,8 @@ impl Shared {
 #[derive(Debug)]
 struct Judged {
     fate: Fate,
+    /// What of it fails.
+    failing: Vec<Failing>,
     pending: Pending,
 }
 
@@ -257,6 +255,7 @@ impl Default for Judged {
     fn default() -> Judged {
         Judged {
             fate: Fate::Served,
+            failing: Vec::new(),
             pending: Pending::default(),
         }
     }
@@ -319,7 +318,7 @@ pub(crate) struct Worker {
     /// When such are next looked for; never while there is no connection.
     sweep_at: u64,
     alarm: Alarm,
-    /// When held answers may leave, by connection.
+    /// When held answers may leave and clients are no longer held back, by connection.
     releases: BTreeSet<(u64, usize)>,
 }
 
@@ -492,7 +491,7 @@ impl Worker {
             .connections
             .iter()
             .filter(|(_, connection)| {
-                let is_awaited = connection.is_waiting || connection.is_silenced;
+                let is_awaited = connection.is_waiting || connection.is_silenced || connection.is_muted(now);
                 !is_awaited && ends_at(connection) <= now
             })
             .map(|(number, _)| *number)
@@ -684,7 +683,8 @@ impl Worker {
             }
             self.releases.pop_first();
             if let Some(connection) = self.connections.get_mut(&number) {
-                connection.release(now);
+                let unmuted = connection.release(now, now);
+                self.releases.extend(unmuted.map(|at| (at, number)));
                 self.go_on(number);
             }
         }
@@ -692,9 +692,14 @@ impl Worker {
 
     /// Sends what a script that is no longer followed held.
     fn let_go(&mut self) {
-        for (_, number) in std::mem::take(&mut self.releases) {
+        let now = self.shared.now();
+        for (at, number) in std::mem::take(&mut self.releases) {
             if let Some(connection) = self.connections.get_mut(&number) {
-                connection.release(u64::MAX);
+                let unmuted = connection.release(u64::MAX, now);
+                // Who was told to hold back goes on doing so.
+                let muted = connection.is_muted(now).then_some(at);
+                self.releases
+                    .extend(unmuted.into_iter().chain(muted).map(|at| (at, number)));
                 self.go_on(number);
             }
         }
@@ -736,7 +741,7 @@ impl Worker {
         loop {
             let now = self.shared.now();
             loop {
-                let Ok(frame) = connection.next_frame() else {
+                let Ok(frame) = connection.next_frame(now) else {
                     return Ok(Turn::Ends);
                 };
                 let Some((buffer, range)) = frame else { break };
@@ -750,14 +755,23 @@ impl Worker {
                     broker: connection.broker,
                     client_host: &connection.host,
                     lie: None,
+                    failing: &[],
                 };
                 if connection.is_admitted() {
                     connection.last_request_at = now;
                 }
                 let name = (self.index as u64) << 32 | number as u64;
-                let Judged { fate, mut pending } = match &connection.login {
+                let Judged {
+                    fate,
+                    failing,
+                    pending,
+                } = match &connection.login {
                     Some(login) if !login.admits_frame(&frame) => Judged::default(),
                     _ => self.shared.judge(&frame, name, now),
+                };
+                let frame = Frame {
+                    failing: &failing,
+                    ..frame
                 };
                 let (outbox, shared, by) = (&mut self.outbox, &self.shared, Some(self.index));
                 let login = connection.login.as_mut();
@@ -768,19 +782,10 @@ impl Worker {
                         ..frame
                     }),
                     Fate::Served => serve(frame),
-                    Fate::Denied(_) => match (serve(frame), pending.instead.take()) {
-                        (Outcome::Answer(_), Some(instead)) => Outcome::Answer(instead),
-                        (Outcome::Later, instead) => {
-                            pending.instead = instead;
-                            Outcome::Later
-                        }
-                        (outcome, _) => outcome,
-                    },
-                    Fate::Refused(_) => pending.instead.take().map_or(Outcome::Hangup, Outcome::Answer),
                     Fate::Dropped => Outcome::Hangup,
                     Fate::Silenced => {
                         connection.is_silenced = true;
-                        Outcome::Silent
+                        Outcome::Silent(0)
                     }
                 };
                 let is_last = matches!(outcome, Outcome::Last(_));
@@ -794,7 +799,11 @@ impl Worker {
                         connection.is_waiting = true;
                         connection.pending = Some(pending);
                     }
-                    Outcome::Silent => unanswered(&self.shared, &pending),
+                    Outcome::Silent(throttle_ms) => {
+                        unanswered(&self.shared, &pending);
+                        let unmuted = connection.mute(throttle_ms.max(pending.throttle_ms), now);
+                        self.releases.extend(unmuted.map(|at| (at, number)));
+                    }
                     Outcome::Hangup => {
                         unanswered(&self.shared, &pending);
                         // Answers to earlier requests still go out.
@@ -812,8 +821,12 @@ impl Worker {
             if is_sent && connection.is_at_end() {
                 return Ok(Turn::Ends);
             }
-            let is_held_up = connection.is_waiting || connection.is_silenced || connection.is_ending;
-            if is_held_up || connection.is_full() || !is_sent {
+            let is_held_up = connection.is_waiting
+                || connection.is_silenced
+                || connection.is_ending
+                || connection.is_full()
+                || connection.is_muted(now);
+            if is_held_up || !is_sent {
                 return Ok(Turn::Stays);
             }
             if turn_bytes > TURN_BYTES {
@@ -828,16 +841,15 @@ impl Worker {
     }
 }
 
-/// Sends an answer, or holds it as the script says; gives the time at which it may leave then.
-fn send(shared: &Shared, connection: &mut Connection, answer: Answer, pending: Pending) -> Option<u64> {
-    let release = shared.release_at(&pending, shared.now());
-    let mut answer = pending.instead.unwrap_or(answer);
+/// Sends an answer, or holds it as the script says; gives the time at which there is more to do on the connection, because
+/// it may leave then or the client is no longer held back.
+fn send(shared: &Shared, connection: &mut Connection, mut answer: Answer, pending: Pending) -> Option<u64> {
+    let now = shared.now();
+    let release = shared.release_at(&pending, now);
+    answer.throttle(pending.throttle_ms);
     answer.noted = pending.noted;
     match release {
-        None if !connection.is_holding() => {
-            connection.push(answer);
-            None
-        }
+        None if !connection.is_holding() => connection.push(answer, now),
         release => Some(connection.hold(answer, release.unwrap_or(0))),
     }
 }

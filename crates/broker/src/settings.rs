@@ -7,6 +7,7 @@
 
 pub(crate) mod security;
 
+use crate::quota::Windows;
 use security::find_security_config;
 use std::collections::BTreeMap;
 
@@ -333,6 +334,20 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
         false,
     ),
     node(
+        "controller.quota.window.num",
+        Kind::Int,
+        "11",
+        Rule::AtLeast(1),
+        false,
+    ),
+    node(
+        "controller.quota.window.size.seconds",
+        Kind::Int,
+        "1",
+        Rule::AtLeast(1),
+        false,
+    ),
+    node(
         "default.replication.factor",
         Kind::Int,
         "1",
@@ -405,6 +420,14 @@ pub(crate) const NODE_CONFIGS: &[Definition] = &[
         "86400000",
         Rule::AtLeast(1),
         true,
+    ),
+    node("quota.window.num", Kind::Int, "11", Rule::AtLeast(1), false),
+    node(
+        "quota.window.size.seconds",
+        Kind::Int,
+        "1",
+        Rule::AtLeast(1),
+        false,
     ),
     node(
         "replica.lag.time.max.ms",
@@ -596,11 +619,21 @@ pub(crate) struct NodeSettings {
     pub(crate) transaction_max_timeout_ms: i64,
     /// How many fetch sessions each broker keeps.
     pub(crate) fetch_session_slots: usize,
+    /// Over which byte rates are held against quotas.
+    pub(crate) quota_windows: Windows,
+    /// Over which changes to partitions are.
+    pub(crate) controller_quota_windows: Windows,
 }
 
 impl NodeSettings {
     pub(crate) fn new(nodes: &NodeOverrides) -> NodeSettings {
         let ms = |name| crate::group::ms_to_ns(nodes.number(name));
+        // More than that is for ever.
+        let at_most = |name, most: i64| nodes.number(name).clamp(1, most).unsigned_abs();
+        let windows = |count, seconds| Windows {
+            count: at_most(count, 1_000_000),
+            ms: 1000 * at_most(seconds, 1_000_000),
+        };
         NodeSettings {
             default_partitions: nodes.number("num.partitions") as i32,
             default_replication_factor: nodes.number("default.replication.factor").min(i16::MAX.into())
@@ -623,6 +656,11 @@ impl NodeSettings {
                 .map(crate::group::ms_to_ns),
             transaction_max_timeout_ms: nodes.number("transaction.max.timeout.ms"),
             fetch_session_slots: nodes.number("max.incremental.fetch.session.cache.slots") as usize,
+            quota_windows: windows("quota.window.num", "quota.window.size.seconds"),
+            controller_quota_windows: windows(
+                "controller.quota.window.num",
+                "controller.quota.window.size.seconds",
+            ),
         }
     }
 }

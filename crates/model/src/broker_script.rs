@@ -1,9 +1,9 @@
 //! A script for the embedded broker as a measuring rig: which answers come late, which never come, which are errors, and when.
 //!
 //! docs/broker-script.md describes the file for its users. A script is a YAML mapping with an optional `seed` and a list of
-//! `rules`; each rule says for whom it holds (`broker`, `topic`, `api`), when (`from`, `for`, `every`, or by the number of
-//! matching requests), and what it does. Several effects of one rule act together; of several rules that match, delays add up
-//! and the first that drops, silences or fails a request wins.
+//! `rules`; each rule says for whom it holds (`broker`, `topic`, `partition`, `api`), when (`from`, `for`, `every`, or by the number of
+//! matching requests), and what it does. Several effects of one rule act together; of several rules that match, delays add up,
+//! the longest throttle time counts, and the first that drops, silences, lies to or fails a request wins.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub struct BrokerScript {
 pub struct Rule {
     /// The broker's id; absent for all.
     pub broker: Option<i32>,
-    /// A topic; a request matches that names it. Absent for all. Only Produce and Fetch name topics here.
-    pub topic: Option<String>,
+    /// Partitions; a request matches that names one of them. Only Produce and Fetch name any here.
+    pub partitions: Selected,
     /// The API's name, such as `Produce`; absent for all.
     pub api: Option<String>,
     /// When it holds.
@@ -44,6 +44,28 @@ pub struct Rule {
     pub probability: Option<f64>,
     /// What it does.
     pub effect: Effect,
+}
+
+/// Partitions that a rule is for; by default all, of a request that names none as well.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selected {
+    /// Of this topic; absent for all.
+    pub topic: Option<String>,
+    /// With one of these numbers; empty for all.
+    pub indexes: Vec<i32>,
+}
+
+impl Selected {
+    /// Whether it is for every partition.
+    pub fn is_all(&self) -> bool {
+        self.topic.is_none() && self.indexes.is_empty()
+    }
+
+    /// Whether a partition is one of them.
+    pub fn has(&self, topic: &str, index: i32) -> bool {
+        self.topic.as_ref().is_none_or(|selected| selected == topic)
+            && (self.indexes.is_empty() || self.indexes.contains(&index))
+    }
 }
 
 /// The time of a rule, since the script began.
@@ -87,21 +109,26 @@ pub struct Effect {
     pub service: Option<Service>,
     /// No answer leaves before the rule's time is over.
     pub stall: bool,
-    /// The answer is this error, by name, and the request is not carried out.
+    /// The rule's partitions are answered with this error, by name, and nothing is done with them.
     pub error: Option<String>,
-    /// The request is carried out, and the answer is this error all the same.
+    /// The same, but what is asked of them is done.
     pub error_after: Option<String>,
+    /// The answer tells the client to hold back for so long, and nothing more is read from it meanwhile (KIP-219).
+    pub throttle_time: Option<Distribution>,
     /// The batch is acknowledged, and what is done with it is not what was acknowledged.
     pub lie: Option<Lie>,
     /// The connection is closed instead of an answer.
     pub drop: bool,
     /// The connection stays open and is never answered again.
     pub silence: bool,
-    /// Answers to acks=all on partitions with an in-sync follower on this broker are held back for so long.
-    pub slow_follower: Option<(i32, Duration)>,
+    /// Answers to acks=all on partitions with an in-sync follower on this broker are held back.
+    pub slow_follower: Option<SlowFollower>,
     /// The broker's followers do not fetch while the rule holds, so that it leaves the in-sync replicas after
     /// replica.lag.time.max.ms.
     pub follower_stops: Option<i32>,
+    /// The broker is out of the in-sync replicas of the partitions that it follows while the rule holds, at once, and its
+    /// followers do not fetch.
+    pub isr_shrinks: Option<i32>,
     /// The broker is down while the rule holds.
     pub down: Option<i32>,
 }
@@ -109,8 +136,32 @@ pub struct Effect {
 impl Effect {
     /// Whether it acts on answers, and not on brokers.
     pub fn is_of_requests(&self) -> bool {
-        self.follower_stops.is_none() && self.down.is_none()
+        self.of_brokers() == 0
     }
+
+    /// How many effects act on brokers.
+    fn of_brokers(&self) -> usize {
+        let given = [self.follower_stops, self.isr_shrinks, self.down];
+        given.iter().flatten().count()
+    }
+}
+
+/// A follower that has its leaders' records late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SlowFollower {
+    /// The follower's broker.
+    pub broker: i32,
+    /// How late.
+    pub lag: FollowerLag,
+}
+
+/// How late a follower has its leaders' records.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FollowerLag {
+    /// Each so much later than the leader.
+    By(Duration),
+    /// All that it follows, on whichever leader, one after the other at so many bytes a second.
+    BytesPerSecond(u64),
 }
 
 /// What a broker does with a batch that it acknowledges: to see whether whoever checks it finds out.
@@ -135,8 +186,30 @@ pub enum Distribution {
     Exponential(Duration),
     /// Normal with this mean and standard deviation, never below zero.
     Normal(Duration, Duration),
+    /// Log-normal with this median and 99th percentile: the logarithm is normal with the mean ln(median) and the standard
+    /// deviation ln(p99 / median) / [`LogNormal::Z99`].
+    LogNormal(LogNormal),
     /// One of these, each with its weight.
     OneOf(Vec<(f64, Duration)>),
+}
+
+/// A log-normal distribution, as latencies often are: by what is measured of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogNormal {
+    /// Half are below; longer than nothing.
+    pub median: Duration,
+    /// 99 of 100 are below; no less than the median.
+    pub p99: Duration,
+}
+
+impl LogNormal {
+    /// The 99th percentile of the standard normal distribution.
+    pub const Z99: f64 = 2.326_347_874_040_841;
+
+    /// The standard deviation of the logarithm. That of `{ median: 5ms, p99: 50ms }` is ln 10 / 2.326 = 0.990.
+    pub fn sigma(self) -> f64 {
+        (self.p99.as_secs_f64() / self.median.as_secs_f64()).ln() / LogNormal::Z99
+    }
 }
 
 /// The time of service of a request: the sum of what is given.
@@ -150,9 +223,10 @@ pub struct Service {
     pub requests_per_second: Option<f64>,
 }
 
-const RULE_KEYS: [&str; 23] = [
+const RULE_KEYS: [&str; 26] = [
     "broker",
     "topic",
+    "partition",
     "api",
     "from",
     "for",
@@ -168,11 +242,13 @@ const RULE_KEYS: [&str; 23] = [
     "stall",
     "error",
     "error_after",
+    "throttle_time",
     "lie",
     "drop",
     "silence",
     "slow_follower",
     "follower_stops",
+    "isr_shrinks",
     "down",
 ];
 
@@ -259,7 +335,7 @@ impl Reading<'_> {
         let before = self.faults.len();
         let mut rule = Rule {
             broker: None,
-            topic: None,
+            partitions: Selected::default(),
             api: None,
             when: When {
                 from: Duration::ZERO,
@@ -286,7 +362,8 @@ impl Reading<'_> {
             let effect = &mut rule.effect;
             match entry.key.as_str() {
                 "broker" => rule.broker = self.broker(entry),
-                "topic" => rule.topic = self.text(entry),
+                "topic" => rule.partitions.topic = self.text(entry),
+                "partition" => rule.partitions.indexes = self.partitions(entry),
                 "api" => {
                     rule.api = self.word(
                         entry,
@@ -313,11 +390,13 @@ impl Reading<'_> {
                     effect.error_after =
                         self.word(entry, self.known_errors, "the name of an error of Kafka's")
                 }
+                "throttle_time" => effect.throttle_time = self.distribution(entry),
                 "lie" => effect.lie = self.lie(entry),
                 "drop" => effect.drop = self.flag(entry),
                 "silence" => effect.silence = self.flag(entry),
                 "slow_follower" => effect.slow_follower = self.slow_follower(entry),
                 "follower_stops" => effect.follower_stops = self.broker(entry),
+                "isr_shrinks" => effect.isr_shrinks = self.broker(entry),
                 "down" => effect.down = self.broker(entry),
                 _ => self.unknown(entry, &RULE_KEYS),
             }
@@ -347,14 +426,14 @@ impl Reading<'_> {
         let of_brokers = Effect {
             down: rule.effect.down,
             follower_stops: rule.effect.follower_stops,
+            isr_shrinks: rule.effect.isr_shrinks,
             ..Effect::default()
         };
-        let acts_on_requests =
-            rule.effect != of_brokers || of_brokers.down.is_some() && of_brokers.follower_stops.is_some();
+        let stands_alone = rule.effect == of_brokers && of_brokers.of_brokers() == 1;
         if rule.effect == Effect::default() {
             problem = Some(
                 "the rule does nothing; give one of delay, service, bytes_per_second, requests_per_second, stall, error, \
-                            error_after, lie, drop, silence, slow_follower, follower_stops, down",
+                            error_after, throttle_time, lie, drop, silence, slow_follower, follower_stops, isr_shrinks, down",
             );
         } else if rule.effect.stall && rule.when.length.is_none() {
             problem = Some("a stall needs an end; give `for`");
@@ -368,18 +447,19 @@ impl Reading<'_> {
         {
             problem = Some("`for` is longer than `every`");
         } else if !rule.effect.is_of_requests()
-            && (rule.api.is_some() || rule.topic.is_some() || rule.broker.is_some())
+            && (rule.api.is_some() || !rule.partitions.is_all() || rule.broker.is_some())
         {
             problem = Some(
-                "down and follower_stops name their broker themselves, and have no api, topic or broker beside them",
+                "down, follower_stops and isr_shrinks name their broker themselves, and have no api, topic, partition or \
+                 broker beside them",
             );
         } else if (rule.effect.stall || !rule.effect.is_of_requests()) && counts {
             problem = Some(
-                "stall, down and follower_stops hold for a time; they have no from_request, requests, every_nth or \
-                 probability beside them",
+                "stall, down, follower_stops and isr_shrinks hold for a time; they have no from_request, requests, \
+                 every_nth or probability beside them",
             );
-        } else if !rule.effect.is_of_requests() && acts_on_requests {
-            problem = Some("down and follower_stops stand in rules of their own");
+        } else if !rule.effect.is_of_requests() && !stands_alone {
+            problem = Some("down, follower_stops and isr_shrinks stand in rules of their own");
         } else if [
             rule.effect.drop,
             rule.effect.silence,
@@ -393,7 +473,9 @@ impl Reading<'_> {
             > 1
         {
             problem = Some("drop, silence, error, error_after and lie exclude each other");
-        } else if rule.topic.is_some() && !matches!(rule.api.as_deref(), None | Some("Produce" | "Fetch")) {
+        } else if !rule.partitions.is_all()
+            && !matches!(rule.api.as_deref(), None | Some("Produce" | "Fetch"))
+        {
             problem = Some("only Produce and Fetch name topics here; give one of them as api, or none");
         } else if (rule.effect.slow_follower.is_some()
             || rule
@@ -551,31 +633,90 @@ impl Reading<'_> {
         rate
     }
 
-    fn slow_follower(&mut self, entry: &Entry) -> Option<(i32, Duration)> {
-        const EXPECTED: &str = "a mapping such as { broker: 2, by: 50ms }";
+    /// `3`, or a list such as `[0, 2]`.
+    fn partitions(&mut self, entry: &Entry) -> Vec<i32> {
+        const EXPECTED: &str = "a partition's number, from 0, or a list such as [0, 2]";
+        let items: Vec<&Node> = match &entry.node.value {
+            Value::Sequence(items) => items.iter().collect(),
+            _ => vec![&entry.node],
+        };
+        let index = |node: &&Node| match &node.value {
+            Value::Scalar { text, .. } => text.trim().parse::<i32>().ok().filter(|index| *index >= 0),
+            _ => None,
+        };
+        let indexes: Option<Vec<i32>> = items.iter().map(index).collect();
+        match indexes.filter(|indexes| !indexes.is_empty()) {
+            Some(indexes) => indexes,
+            None => {
+                self.fault(entry, FaultKind::WrongType, EXPECTED);
+                Vec::new()
+            }
+        }
+    }
+
+    fn slow_follower(&mut self, entry: &Entry) -> Option<SlowFollower> {
+        const EXPECTED: &str =
+            "a mapping such as { broker: 2, by: 50ms } or { broker: 2, bytes_per_second: 5MB }";
         let Value::Mapping(parts) = &entry.node.value else {
             self.fault(entry, FaultKind::WrongType, EXPECTED);
             return None;
         };
-        let (mut broker, mut by) = (None, None);
+        let (mut broker, mut lags) = (None, Vec::new());
         for part in parts {
             match part.key.as_str() {
                 "broker" => broker = self.broker(part),
-                "by" => by = self.duration(part),
-                _ => self.unknown(part, &["broker", "by"]),
+                "by" => lags.extend(self.duration(part).map(FollowerLag::By)),
+                "bytes_per_second" => {
+                    let rate = self.bytes(part);
+                    lags.extend(rate.map(|rate| FollowerLag::BytesPerSecond(rate as u64)));
+                }
+                _ => self.unknown(part, &["broker", "by", "bytes_per_second"]),
             }
         }
-        let both = broker.zip(by);
-        if both.is_none() {
-            self.fault(entry, FaultKind::Missing, EXPECTED);
+        match (broker, lags.as_slice()) {
+            (Some(broker), &[lag]) => Some(SlowFollower { broker, lag }),
+            (_, []) | (None, _) => {
+                self.fault(entry, FaultKind::Missing, EXPECTED);
+                None
+            }
+            _ => {
+                let problem = "by and bytes_per_second exclude each other; write two rules for both";
+                self.fault(entry, FaultKind::WrongType, problem);
+                None
+            }
         }
-        both
     }
 
-    /// `5ms`, or a mapping with one of uniform, exponential, normal, one_of.
+    /// `{ median: 5ms, p99: 50ms }`.
+    fn log_normal(&mut self, entry: &Entry) -> Option<LogNormal> {
+        const EXPECTED: &str =
+            "a median, longer than nothing, and a p99 that is no shorter, such as { median: 5ms, p99: 50ms }";
+        let parts = match &entry.node.value {
+            Value::Mapping(parts) => parts.as_slice(),
+            _ => &[],
+        };
+        let (mut median, mut p99) = (None, None);
+        for part in parts {
+            match part.key.as_str() {
+                "median" => median = self.duration(part),
+                "p99" => p99 = self.duration(part),
+                _ => self.unknown(part, &["median", "p99"]),
+            }
+        }
+        match median.zip(p99) {
+            Some((median, p99)) if !median.is_zero() && median <= p99 => Some(LogNormal { median, p99 }),
+            _ => {
+                self.fault(entry, FaultKind::WrongType, EXPECTED);
+                None
+            }
+        }
+    }
+
+    /// `5ms`, or a mapping with one of uniform, exponential, normal, lognormal, one_of.
     fn distribution(&mut self, entry: &Entry) -> Option<Distribution> {
         const EXPECTED: &str = "a length of time such as 5ms, or { uniform: [1ms, 9ms] }, { exponential: 5ms }, \
-                                { normal: [5ms, 1ms] }, { one_of: [[0.9, 1ms], [0.1, 50ms]] }";
+                                { normal: [5ms, 1ms] }, { lognormal: { median: 5ms, p99: 50ms } }, \
+                                { one_of: [[0.9, 1ms], [0.1, 50ms]] }";
         let parts = match &entry.node.value {
             Value::Scalar { .. } => return self.duration(entry).map(Distribution::Fixed),
             Value::Mapping(parts) => parts,
@@ -588,6 +729,9 @@ impl Reading<'_> {
             self.fault(entry, FaultKind::WrongType, EXPECTED);
             return None;
         };
+        if part.key == "lognormal" {
+            return self.log_normal(part).map(Distribution::LogNormal);
+        }
         let items: Vec<&Node> = match &part.node.value {
             Value::Sequence(items) => items.iter().collect(),
             _ => vec![&part.node],
@@ -621,7 +765,7 @@ impl Reading<'_> {
             }
             ("uniform" | "exponential" | "normal" | "one_of", _) => None,
             _ => {
-                self.unknown(part, &["uniform", "exponential", "normal", "one_of"]);
+                self.unknown(part, &["uniform", "exponential", "normal", "lognormal", "one_of"]);
                 return None;
             }
         };
@@ -653,13 +797,21 @@ mod tests {
              \x20 - { api: Produce, error: NOT_LEADER_OR_FOLLOWER, probability: 1% }\n\
              \x20 - { slow_follower: { broker: 3, by: 40ms } }\n\
              \x20 - { down: 2, from: 10s, for: 5s }\n\
-             \x20 - { delay: { one_of: [[0.9, 1ms], [0.1, 50ms]] }, from_request: 100, requests: 10 }\n",
+             \x20 - { delay: { one_of: [[0.9, 1ms], [0.1, 50ms]] }, from_request: 100, requests: 10 }\n\
+             \x20 - { topic: t, partition: [0, 2], throttle_time: { lognormal: { median: 5ms, p99: 50ms } } }\n\
+             \x20 - { slow_follower: { broker: 3, bytes_per_second: 5MB } }\n\
+             \x20 - { isr_shrinks: 3, from: 1s, for: 2s }\n\
+             \x20 - { partition: 4, api: fetch, error: REQUEST_TIMED_OUT }\n",
         )
         .unwrap();
-        assert_eq!((script.seed, script.rules.len()), (7, 7));
+        assert_eq!((script.seed, script.rules.len()), (7, 11));
         let first = &script.rules[0];
         assert_eq!(
-            (first.api.as_deref(), first.topic.as_deref(), first.broker),
+            (
+                first.api.as_deref(),
+                first.partitions.topic.as_deref(),
+                first.broker
+            ),
             (Some("Produce"), Some("t"), Some(2))
         );
         assert_eq!(
@@ -677,13 +829,41 @@ mod tests {
         assert_eq!(script.rules[3].probability, Some(0.01));
         assert_eq!(
             script.rules[4].effect.slow_follower,
-            Some((3, Duration::from_millis(40)))
+            Some(SlowFollower {
+                broker: 3,
+                lag: FollowerLag::By(Duration::from_millis(40))
+            })
         );
         assert_eq!(script.rules[5].effect.down, Some(2));
         assert_eq!(
             (script.rules[6].when.from_request, script.rules[6].when.requests),
             (100, Some(10))
         );
+        let selected = &script.rules[7].partitions;
+        assert!(selected.has("t", 2) && !selected.has("t", 1) && !selected.has("u", 0));
+        let log_normal = LogNormal {
+            median: Duration::from_millis(5),
+            p99: Duration::from_millis(50),
+        };
+        assert_eq!(
+            script.rules[7].effect.throttle_time,
+            Some(Distribution::LogNormal(log_normal))
+        );
+        assert!(
+            (log_normal.sigma() - 0.9898).abs() < 1e-4,
+            "{}",
+            log_normal.sigma()
+        );
+        assert_eq!(
+            script.rules[8].effect.slow_follower,
+            Some(SlowFollower {
+                broker: 3,
+                lag: FollowerLag::BytesPerSecond(5_000_000)
+            })
+        );
+        assert_eq!(script.rules[9].effect.isr_shrinks, Some(3));
+        let selected = &script.rules[10].partitions;
+        assert!(selected.has("any", 4) && !selected.has("any", 0) && !selected.is_all());
     }
 
     #[test]
@@ -787,6 +967,59 @@ mod tests {
             (
                 "rules:\n  - { api: Fetch, slow_follower: { broker: 2, by: 1ms } }\n",
                 "of Produce alone",
+            ),
+            (
+                "rules:\n  - { isr_shrinks: 3, delay: 1ms }\n",
+                "in rules of their own",
+            ),
+            (
+                "rules:\n  - { isr_shrinks: 3, partition: 1 }\n",
+                "name their broker themselves",
+            ),
+            ("rules:\n  - { isr_shrinks: 3, requests: 1 }\n", "hold for a time"),
+            (
+                "rules:\n  - { isr_shrink: 3 }\n",
+                "isr_shrink = 3: unknown key; did you mean isr_shrinks?",
+            ),
+            (
+                "rules:\n  - { partition: [0, x], delay: 1ms }\n",
+                "partition = [0, x]: a partition's number, from 0, or a list such as [0, 2]",
+            ),
+            (
+                "rules:\n  - { partition: -1, delay: 1ms }\n",
+                "a partition's number",
+            ),
+            (
+                "rules:\n  - { partition: 1, api: Metadata, delay: 1ms }\n",
+                "only Produce and Fetch name topics",
+            ),
+            (
+                "rules:\n  - { delay: { lognormal: { median: 5ms, p99: 1ms } } }\n",
+                "a p99 that is no shorter",
+            ),
+            (
+                "rules:\n  - { delay: { lognormal: [5ms, 50ms] } }\n",
+                "such as { median: 5ms, p99: 50ms }",
+            ),
+            (
+                "rules:\n  - { delay: { lognormal: { mean: 5ms, p99: 50ms } } }\n",
+                "mean = 5ms: unknown key; did you mean median?",
+            ),
+            (
+                "rules:\n  - { slow_follower: { broker: 2 } }\n",
+                "or { broker: 2, bytes_per_second: 5MB }",
+            ),
+            (
+                "rules:\n  - { slow_follower: { broker: 2, by: 1ms, bytes_per_second: 5MB } }\n",
+                "exclude each other",
+            ),
+            (
+                "rules:\n  - { slow_follower: { broker: 2, bytes_per_second: 0 } }\n",
+                "bytes a second",
+            ),
+            (
+                "rules:\n  - { throttle_time: soon }\n",
+                "a length of time such as 5ms, or",
             ),
             ("rules: 5\n", "a list of rules"),
             ("seed: 1\n", "it would change nothing"),

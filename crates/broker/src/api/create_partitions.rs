@@ -1,20 +1,35 @@
-//! CreatePartitions (37), versions 0 to 3: more partitions for a topic, placed by us or by hand. Nothing left out.
+//! CreatePartitions (37), versions 0 to 3: more partitions for a topic, placed by us or by hand. They are taken from
+//! `controller_mutation_rate`; from version 3 on a topic is refused that comes when it is used up. Nothing left out.
 
 use super::create_topics::{Refusal, check_by_hand, check_partitions};
-use super::{Context, create_topics};
+use super::{Context, book_mutations, create_topics};
 use crate::cluster::{Cluster, TopicKey};
 use wire::ErrorCode;
 use wire::messages::create_partitions::{
     CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
 };
 
+/// From this version on clients know what it is to be refused for a quota (KIP-599).
+const STRICT_FROM: i16 = 3;
+
 pub(super) fn serve(
     cluster: &mut Cluster,
     context: &Context<'_>,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
+    let mut throttle_time_ms = 0;
     let results = request.topics.into_iter().map(|topic| {
-        let (error_code, error_message) = match plan(cluster, &topic) {
+        let planned = plan(cluster, &topic).and_then(|(key, placement)| {
+            book_mutations(
+                cluster,
+                context,
+                placement.len(),
+                STRICT_FROM,
+                &mut throttle_time_ms,
+            )?;
+            Ok((key, placement))
+        });
+        let (error_code, error_message) = match planned {
             Ok((key, placement)) => {
                 if !request.validate_only {
                     cluster.add_partitions(context.now, key, &placement);
@@ -29,9 +44,10 @@ pub(super) fn serve(
             error_message,
         }
     });
+    let results = results.collect();
     CreatePartitionsResponse {
-        results: results.collect(),
-        ..CreatePartitionsResponse::default()
+        results,
+        throttle_time_ms,
     }
 }
 

@@ -1,9 +1,9 @@
 //! CreateTopics (19), versions 2 to 7: by count and factor or by assignment, with configs, validate-only.
-//!
-//! Left out: quotas on changes.
+//! Partitions are taken from `controller_mutation_rate`, also where they are only validated, as in Kafka; from version 6 on a
+//! topic is refused that comes when it is used up. Nothing left out.
 
-use super::Context;
 use super::describe_configs::sources_of;
+use super::{Context, book_mutations};
 use crate::cluster::{Cluster, Topic};
 use crate::settings::{Overrides, TOPIC_CONFIGS, check_topic_configs};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,6 +18,9 @@ const LONGEST_NAME: usize = 249;
 
 /// More partitions than that in one topic are taken for a mistake: each takes memory.
 const MOST_PARTITIONS: i32 = 200_000;
+
+/// From this version on clients know what it is to be refused for a quota (KIP-599).
+const STRICT_FROM: i16 = 6;
 
 /// Why something cannot be, in a code and in a sentence.
 pub(super) type Refusal = (ErrorCode, String);
@@ -45,8 +48,14 @@ pub(super) fn serve(
             )
         })
         .collect();
+    let mut throttle_time_ms = 0;
     for topic in request.topics.iter().filter(|topic| !twice.contains(&topic.name)) {
-        topics.push(match plan(cluster, topic) {
+        let planned = plan(cluster, topic).and_then(|planned| {
+            let partitions = planned.placement.len();
+            book_mutations(cluster, context, partitions, STRICT_FROM, &mut throttle_time_ms)?;
+            Ok(planned)
+        });
+        topics.push(match planned {
             Ok(planned) if request.validate_only => planned.result(cluster, &topic.name, None),
             Ok(planned) => {
                 let id = cluster.create_topic(
@@ -62,7 +71,7 @@ pub(super) fn serve(
     }
     CreateTopicsResponse {
         topics,
-        ..CreateTopicsResponse::default()
+        throttle_time_ms,
     }
 }
 

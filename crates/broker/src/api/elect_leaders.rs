@@ -57,7 +57,7 @@ pub(super) fn serve(
             });
         }
     }
-    look_at_all_again(cluster);
+    look_at_all_again(cluster, context.now);
     ElectLeadersResponse {
         replica_election_results: results,
         ..ElectLeadersResponse::default()

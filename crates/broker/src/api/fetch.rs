@@ -1,21 +1,23 @@
 //! Fetch (1), versions 4 to 18: by name or by id, with `min_bytes` and `max_wait_ms`.
 //!
 //! Records are served as they lie in the log, up to the high watermark, or to the last stable offset for those who read
-//! committed records only, in fetch sessions (KIP-227) too. Left out: racks and preferred replicas; followers' fetches from
-//! elsewhere.
+//! committed records only, in fetch sessions (KIP-227) too. Bytes of answers are held against `consumer_byte_rate`: one that
+//! exceeds it is replaced by an empty one, and does not count, as in Kafka. Left out: racks and preferred replicas; followers'
+//! fetches from elsewhere.
 
-use super::{Context, Outcome, finish, stop_waiting, wait};
+use super::{Context, Failing, Outcome, failure, finish, stop_waiting, wait};
 use crate::answer::Answer;
 use crate::cluster::{Cluster, TopicKey};
 use crate::fetch_session::{Told, Use};
 use crate::group::ms_to_ns;
 use crate::log::Selection;
 use crate::partition::Partition;
+use crate::quota::Kind;
 use crate::reply::ReplyTo;
 use crate::waiting::{Awaited, WaitingRequest};
 use wire::fetch::{
     AbortedTransaction, FetchPartition, FetchRequest, FetchResponseHead, FetchResponsePartition,
-    FetchResponseTopic, FetchTopic, encode_fetch_response,
+    FetchResponseTopic, FetchTopic, encode_fetch_response, throttle_time_at,
 };
 use wire::leader_hints::{LeaderIdAndEpoch, NodeEndpoint};
 use wire::{ErrorCode, Uuid};
@@ -37,7 +39,10 @@ pub(crate) struct WaitingFetch {
     broker: i32,
     asked_at: u64,
     session: Use,
+    client_id: String,
     request: FetchRequest,
+    /// What fails because a script says so, although it was looked for.
+    failing: Vec<Failing>,
     /// Bytes that make it worth an answer, and how many of them are there.
     wanted_bytes: usize,
     found_bytes: usize,
@@ -54,34 +59,41 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, mut request: F
             Err(error) => return Outcome::Answer(encode(cluster, context.to, (error, 0), &request, &[])),
         }
     };
-    let found = find(cluster, context.broker, &request);
+    // More at once would be held back for certain, and never read.
+    let windows = cluster.settings.quota_windows;
+    if let Some(most) = cluster
+        .quotas
+        .most_at_once(Kind::Fetch, context.client_id, windows)
+    {
+        let most = i32::try_from(most).unwrap_or(i32::MAX);
+        request.max_bytes = request.max_bytes.min(most);
+        request.min_bytes = request.min_bytes.min(request.max_bytes);
+    }
+    let mut found = find(cluster, context.broker, &request);
+    fail(cluster, &request, &mut found, context.failing, false);
     let found_bytes: usize = found.iter().map(Found::len_bytes).sum();
     let wanted_bytes = usize::try_from(request.min_bytes).unwrap_or(0);
     let is_due = request.max_wait_ms <= 0
         || found.is_empty()
         || found_bytes >= wanted_bytes
         || found.iter().any(|found| found.error.is_error());
-    if is_due {
-        let fetch = WaitingFetch {
-            broker: context.broker,
-            asked_at: context.now,
-            session,
-            request,
-            wanted_bytes,
-            found_bytes,
-        };
-        return Outcome::Answer(conclude(cluster, context.to, &fetch, found));
-    }
-    let deadline = context.now.saturating_add(ms_to_ns(request.max_wait_ms.into()));
-    let places: Vec<(TopicKey, i32)> = found.iter().filter_map(|found| found.place).collect();
-    let awaited = Awaited::Fetch(WaitingFetch {
+    let waiting = WaitingFetch {
         broker: context.broker,
         asked_at: context.now,
         session,
+        client_id: context.client_id.to_owned(),
+        failing: context.failing.to_vec(),
         request,
         wanted_bytes,
         found_bytes,
-    });
+    };
+    if is_due {
+        return Outcome::Answer(settle(cluster, context.now, context.to, &waiting, found));
+    }
+    let request = &waiting.request;
+    let deadline = context.now.saturating_add(ms_to_ns(request.max_wait_ms.into()));
+    let places: Vec<(TopicKey, i32)> = found.iter().filter_map(|found| found.place).collect();
+    let awaited = Awaited::Fetch(waiting);
     let id = wait(
         cluster,
         WaitingRequest {
@@ -102,9 +114,42 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, mut request: F
 }
 
 /// Answers with what there is.
-pub(super) fn answer(cluster: &mut Cluster, to: ReplyTo, waiting: WaitingFetch) -> Answer {
+pub(super) fn answer(cluster: &mut Cluster, now: u64, to: ReplyTo, waiting: WaitingFetch) -> Answer {
     let found = find(cluster, waiting.broker, &waiting.request);
-    conclude(cluster, to, &waiting, found)
+    settle(cluster, now, to, &waiting, found)
+}
+
+/// Answers with what was found, unless the client's quota does not allow it now.
+fn settle(
+    cluster: &mut Cluster,
+    now: u64,
+    to: ReplyTo,
+    waiting: &WaitingFetch,
+    mut found: Vec<Found>,
+) -> Answer {
+    let request = &waiting.request;
+    fail(cluster, request, &mut found, &waiting.failing, true);
+    // Booked before it is told to the session, which has to know what the client was really told.
+    let bytes = encode(cluster, to, (ErrorCode::NONE, 0), request, &found).len_bytes();
+    let payer = (waiting.broker, waiting.client_id.as_str());
+    let throttle_ms = cluster.book(now, payer, Kind::Fetch, bytes);
+    if throttle_ms == 0 {
+        return conclude(cluster, to, waiting, found);
+    }
+    let windows = cluster.settings.quota_windows;
+    cluster.quotas.unbook(payer, Kind::Fetch, bytes, windows, now);
+    // The session goes on, with no news in it; one that was to be opened is not.
+    let id = match waiting.session {
+        Use::Within(id) => id,
+        Use::Opens | Use::Without => 0,
+    };
+    let nothing = FetchRequest {
+        topics: Vec::new(),
+        ..FetchRequest::default()
+    };
+    let mut answer = encode(cluster, to, (ErrorCode::NONE, id), &nothing, &[]);
+    answer.throttle(throttle_ms);
+    answer
 }
 
 /// Answers in the session that the request is of, or opens one.
@@ -140,6 +185,24 @@ fn conclude(cluster: &mut Cluster, to: ReplyTo, fetch: &WaitingFetch, mut found:
         });
     }
     encode(cluster, to, (ErrorCode::NONE, id), request, &found)
+}
+
+/// Has those partitions fail of which a script says so.
+fn fail(cluster: &Cluster, request: &FetchRequest, found: &mut [Found], failing: &[Failing], is_after: bool) {
+    if failing.is_empty() {
+        return;
+    }
+    for found in found {
+        let topic = &request.topics[found.topic];
+        let known = key_of(cluster, topic).and_then(|key| cluster.topic_at(key));
+        let name = known.map_or(topic.topic.as_str(), |known| known.name.as_str());
+        if let Some(error) = failure(failing, name, found.index, is_after) {
+            *found = Found {
+                topic: found.topic,
+                ..Found::failed(found.index, error)
+            };
+        }
+    }
 }
 
 /// Takes a fetch off the lists of the partitions that it wants.
@@ -199,7 +262,7 @@ impl Readable {
 }
 
 /// Tells those who wait at a partition what more can be read.
-pub(crate) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, news: News) {
+pub(crate) fn wake(cluster: &mut Cluster, now: u64, key: TopicKey, index: i32, news: News) {
     if news == News::default() {
         return;
     }
@@ -220,7 +283,7 @@ pub(crate) fn wake(cluster: &mut Cluster, key: TopicKey, index: i32, news: News)
             _ => false,
         };
         if is_due && let Some(request) = stop_waiting(cluster, id) {
-            finish(cluster, request);
+            finish(cluster, now, request);
         }
     }
 }
@@ -400,7 +463,7 @@ fn encode(
     let (mut frame, mut cuts) = (Vec::new(), Vec::new());
     encode_fetch_response(&head, &topics, &mut frame, &mut cuts);
     let slices = found.len();
-    let mut answer = Answer::with_capacity(frame.len() + slices * 64, slices);
+    let mut answer = Answer::with_capacity(frame.len() + slices * 64, slices, throttle_time_at(to.version));
     let mut at = 0;
     for (cut, found) in cuts.into_iter().zip(found) {
         answer.push_bytes(&frame[at..cut]);

@@ -1,16 +1,18 @@
 //! Produce (0), versions 3 to 13: acks 0, 1 and all, idempotent producers, topics by name or by id.
 //!
 //! In transactions, a partition has to have been added before (up to version 11) or is added by the write (from 12 on,
-//! KIP-890). Left out: errors by record, because records are not looked at one by one; quotas.
+//! KIP-890). The bytes of a request are held against `producer_byte_rate` when it is answered, with acks = 0 when it has been
+//! carried out. Left out: errors by record, because records are not looked at one by one.
 
 use super::fetch::{Readable, endpoints, wake};
-use super::{Outcome, wait};
+use super::{Failing, Outcome, failure, wait};
 use crate::answer::Answer;
 use crate::buffer::{Buffer, Slice};
 use crate::cluster::{Cluster, TopicKey};
 use crate::group::ms_to_ns;
 use crate::log::{ProducedBatch, ProducedError};
 use crate::partition::Refused;
+use crate::quota::Kind;
 use crate::reply::ReplyTo;
 use crate::transaction::ProducerKey;
 use crate::waiting::{Awaited, WaitingRequest};
@@ -20,7 +22,7 @@ use wire::codec::Reader;
 use wire::leader_hints::LeaderIdAndEpoch;
 use wire::produce::{
     PartitionProduceResponse, ProduceRequestRef, ProduceResponse, TopicProduceResponse,
-    encode_produce_response,
+    encode_produce_response_frame,
 };
 use wire::{DecodeError, ErrorCode, Uuid};
 
@@ -118,12 +120,28 @@ impl Checked {
     }
 }
 
+/// Who asks what of whom, and when.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) now: u64,
+    pub(super) broker: i32,
+    pub(super) to: ReplyTo,
+    pub(super) client_id: String,
+    pub(super) request_bytes: usize,
+    /// What of it fails because a script says so.
+    pub(super) failing: &'a [Failing],
+}
+
 /// A produce request that waits for replicas.
 #[derive(Debug)]
 pub(crate) struct WaitingProduce {
     broker: i32,
+    client_id: String,
+    request_bytes: usize,
     response: ProduceResponse,
     open: Vec<Open>,
+    /// What fails although it was done, by place in the response.
+    failing_after: Vec<((usize, usize), ErrorCode)>,
 }
 
 /// A batch that is appended and not yet committed.
@@ -138,14 +156,11 @@ struct Open {
 }
 
 /// Appends what a request brings.
-pub(super) fn serve(
-    cluster: &mut Cluster,
-    now: u64,
-    (broker, to): (i32, ReplyTo),
-    produce: Checked,
-) -> Outcome {
+pub(super) fn serve(cluster: &mut Cluster, asked: Asked<'_>, produce: Checked) -> Outcome {
+    let Asked { now, broker, to, .. } = asked;
     let mut response = ProduceResponse::default();
     let mut open = Vec::new();
+    let mut failing_after = Vec::new();
     for (topic_at, topic) in produce.topics.into_iter().enumerate() {
         let key = if topic.id.is_zero() {
             cluster.topic_key(&topic.name)
@@ -157,8 +172,18 @@ pub(super) fn serve(
         } else {
             ErrorCode::UNKNOWN_TOPIC_ID
         };
+        let named = key.filter(|_| !asked.failing.is_empty());
+        let named = named.and_then(|key| Some(cluster.topic_at(key)?.name.clone()));
+        let name = named.as_deref().unwrap_or(&topic.name);
         let mut partition_responses = Vec::with_capacity(topic.partitions.len());
         for (partition_at, (index, batch)) in topic.partitions.into_iter().enumerate() {
+            if let Some(error) = failure(asked.failing, name, index, false) {
+                partition_responses.push(failed(index, error));
+                continue;
+            }
+            if let Some(error) = failure(asked.failing, name, index, true) {
+                failing_after.push(((topic_at, partition_at), error));
+            }
             let id = produce.transactional_id.as_deref();
             let outcome = admit(produce.acks, id, batch).and_then(|batch| {
                 let key = key.ok_or(Refused::from(unknown))?;
@@ -195,22 +220,29 @@ pub(super) fn serve(
             .flat_map(|topic| &topic.partition_responses);
         // Without an answer, closing is the only way to say that something went wrong.
         let is_refused = all.into_iter().any(|answer| answer.error_code.is_error());
+        let payer = (broker, asked.client_id.as_str());
+        let throttle_ms = cluster.book(now, payer, Kind::Produce, asked.request_bytes);
         return if is_refused {
             Outcome::Hangup
         } else {
-            Outcome::Silent
+            Outcome::Silent(throttle_ms)
         };
     }
-    if open.is_empty() {
-        return Outcome::Answer(encode(cluster, to, response));
-    }
-    let deadline = now.saturating_add(ms_to_ns(produce.timeout_ms.into()));
-    let places: Vec<(TopicKey, i32)> = open.iter().map(|open| (open.topic, open.partition)).collect();
-    let awaited = Awaited::Produce(WaitingProduce {
+    let waiting = WaitingProduce {
         broker,
+        client_id: asked.client_id,
+        request_bytes: asked.request_bytes,
         response,
         open,
-    });
+        failing_after,
+    };
+    if waiting.open.is_empty() {
+        return answer(cluster, now, to, waiting).map_or(Outcome::Hangup, Outcome::Answer);
+    }
+    let deadline = now.saturating_add(ms_to_ns(produce.timeout_ms.into()));
+    let places = waiting.open.iter().map(|open| (open.topic, open.partition));
+    let places: Vec<(TopicKey, i32)> = places.collect();
+    let awaited = Awaited::Produce(waiting);
     let id = wait(
         cluster,
         WaitingRequest {
@@ -340,7 +372,7 @@ fn append(
     if appended.grown_bytes > 0 {
         cluster.arrived(now, key, index, appended.base_offset, appended.grown_bytes);
     }
-    wake(cluster, key, index, news);
+    wake(cluster, now, key, index, news);
     let answer = PartitionProduceResponse {
         index,
         base_offset: appended.base_offset,
@@ -375,6 +407,16 @@ fn refusal(
     answer
 }
 
+/// What a script has said of a partition.
+fn failed(index: i32, error_code: ErrorCode) -> PartitionProduceResponse {
+    PartitionProduceResponse {
+        index,
+        error_code,
+        base_offset: -1,
+        ..PartitionProduceResponse::default()
+    }
+}
+
 fn encode(cluster: &Cluster, to: ReplyTo, mut response: ProduceResponse) -> Answer {
     let answers = response
         .responses
@@ -384,7 +426,11 @@ fn encode(cluster: &Cluster, to: ReplyTo, mut response: ProduceResponse) -> Answ
         .map(|answer| &answer.current_leader)
         .filter(|leader| leader.leader_id >= 0);
     response.node_endpoints = endpoints(cluster, moved);
-    Answer::from_bytes(encode_produce_response(to.correlation_id, to.version, &response))
+    Answer::from_frame(encode_produce_response_frame(
+        to.correlation_id,
+        to.version,
+        &response,
+    ))
 }
 
 /// Takes a request off the lists of the partitions that it waits for.
@@ -437,12 +483,25 @@ fn decide(cluster: &Cluster, broker: i32, open: &Open) -> Option<ErrorCode> {
 }
 
 /// Answers a request that waited; what is still open has timed out.
-pub(super) fn answer(cluster: &Cluster, to: ReplyTo, mut waiting: WaitingProduce) -> Option<Answer> {
+pub(super) fn answer(
+    cluster: &mut Cluster,
+    now: u64,
+    to: ReplyTo,
+    mut waiting: WaitingProduce,
+) -> Option<Answer> {
     for open in &waiting.open {
         let error = decide(cluster, waiting.broker, open).unwrap_or(ErrorCode::REQUEST_TIMED_OUT);
         let (topic_at, partition_at) = open.answer;
         let topic = waiting.response.responses.get_mut(topic_at)?;
         topic.partition_responses.get_mut(partition_at)?.error_code = error;
     }
+    for ((topic_at, partition_at), error) in waiting.failing_after {
+        let topic = waiting.response.responses.get_mut(topic_at)?;
+        let partition = topic.partition_responses.get_mut(partition_at)?;
+        *partition = failed(partition.index, error);
+    }
+    let payer = (waiting.broker, waiting.client_id.as_str());
+    let throttle_ms = cluster.book(now, payer, Kind::Produce, waiting.request_bytes);
+    waiting.response.throttle_time_ms = i32::try_from(throttle_ms).unwrap_or(i32::MAX);
     Some(encode(cluster, to, waiting.response))
 }
