@@ -20,6 +20,7 @@ use wire::produce::{
 };
 use wire::{ApiKey, ErrorCode};
 
+mod failing;
 mod fetch_sessions;
 mod quotas;
 mod transactions;
@@ -82,6 +83,11 @@ impl Bench {
 
     /// Sends a frame, length field included, to a broker.
     fn send(&mut self, broker: i32, frame: &[u8]) -> (Asked, Outcome) {
+        self.send_failing(broker, frame, &[])
+    }
+
+    /// The same, where a script has some of it fail.
+    fn send_failing(&mut self, broker: i32, frame: &[u8], failing: &[api::Failing]) -> (Asked, Outcome) {
         let number = self.connections;
         self.connections += 1;
         let buffer = self.pool.take(frame.len());
@@ -93,7 +99,7 @@ impl Bench {
             broker,
             client_host: "127.0.0.1",
             lie: None,
-            failing: &[],
+            failing,
         };
         let outcome = api::serve(frame, self.now, None, || &mut self.cluster);
         if let Outcome::Answer(answer) = &outcome {

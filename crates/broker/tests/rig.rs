@@ -72,6 +72,69 @@ fn an_answer_that_is_delayed_comes_no_sooner_and_in_its_place() {
     assert!(quickest.min().expect("tries") < Duration::from_millis(60));
 }
 
+/// ApiVersions 1, whose answer ends in the throttle time; gives that.
+fn throttle_time(stream: &mut TcpStream) -> i32 {
+    let request = [0, 0, 0, 10, 0, 18, 0, 1, 0, 0, 0, 7, 0xff, 0xff];
+    stream.write_all(&request).expect("sent");
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("an answer");
+    let mut body = vec![0; u32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut body).expect("an answer");
+    i32::from_be_bytes(*body.last_chunk().expect("a number"))
+}
+
+#[test]
+fn who_is_told_to_hold_back_is_answered_at_once_and_not_read_until_then() {
+    let handle = brokers("  - { api: ApiVersions, broker: 1, throttle_time: 300ms, requests: 1 }\n");
+    let mut stream = connect(&handle, 0);
+    let began = Instant::now();
+    assert_eq!(throttle_time(&mut stream), 300);
+    assert_eq!(throttle_time(&mut stream), 0, "but only the first one says so");
+    let until = began.elapsed();
+    assert!(until >= Duration::from_millis(300), "{until:?}");
+    // Other connections are answered at once: at one try of several, even on a busy machine.
+    let mut other = connect(&handle, 0);
+    let quickest = (0..20).map(|_| {
+        let began = Instant::now();
+        assert_eq!(throttle_time(&mut other), 0);
+        began.elapsed()
+    });
+    assert!(quickest.min().expect("tries") < Duration::from_millis(300));
+}
+
+#[test]
+fn who_is_held_back_begins_to_wait_when_a_delayed_answer_has_left() {
+    let handle = brokers(
+        "  - { api: ApiVersions, broker: 1, delay: 200ms, throttle_time: 200ms, requests: 1 }\n\
+         \x20 - { api: ApiVersions, broker: 2, delay: 1h, throttle_time: 100ms }\n",
+    );
+    let mut stream = connect(&handle, 0);
+    let began = Instant::now();
+    // Both are there when the first is looked at; the second is not read before the first has left and its time is over.
+    let two = [[0, 0, 0, 10, 0, 18, 0, 0, 0, 0, 0, 1, 0xff, 0xff]; 2].concat();
+    stream.write_all(&two).expect("sent");
+    for _ in 0..2 {
+        assert_eq!(answer(&mut stream).expect("an answer"), 1);
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(400),
+        "{:?}",
+        began.elapsed()
+    );
+    // A script that is cleared lets the answer go, and the wait begins then.
+    let mut held = connect(&handle, 1);
+    held.write_all(&two).expect("sent");
+    held.set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time-out");
+    assert!(answer(&mut held).is_err());
+    handle.follow(None).expect("it names no broker");
+    held.set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time-out");
+    for _ in 0..2 {
+        assert_eq!(answer(&mut held).expect("an answer"), 1);
+    }
+}
+
 #[test]
 fn connections_are_dropped_or_fall_silent() {
     let handle = brokers(
