@@ -76,6 +76,14 @@ pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// For how many ms an answer of `api` in `version` asks its reader to wait.
+pub(crate) fn throttle_ms(api: ApiKey, version: i16, throttle_time_ms: i32) -> u32 {
+    match wire::throttle::client_waits_from(api) {
+        Some(from) if version >= from => u32::try_from(throttle_time_ms).unwrap_or(0),
+        _ => 0,
+    }
+}
+
 /// Questions that any broker can answer go to others while one has been silent for this long.
 const SLOW_NS: u64 = 2_000_000_000;
 
@@ -226,6 +234,8 @@ struct InFlight<T> {
     timeout_at_ns: u64,
     has_answer: bool,
     asked_ns: u64,
+    /// The API, where an answer's throttle time is looked for here and not by whoever asked.
+    api: Option<ApiKey>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -269,6 +279,10 @@ struct Link<T> {
     has_served: bool,
     /// Its oldest question has waited for an answer for longer than [`SLOW_NS`].
     is_slow: bool,
+    /// Nothing is sent to it before then, because a quota holds us back (KIP-219).
+    throttled_until_ns: u64,
+    /// Whether that is still to come, as of the last tick or answer.
+    is_throttled: bool,
 }
 
 impl<T> Link<T> {
@@ -288,6 +302,8 @@ impl<T> Link<T> {
             log_in_again_ns: None,
             has_served: false,
             is_slow: false,
+            throttled_until_ns: 0,
+            is_throttled: false,
         }
     }
 
@@ -421,13 +437,14 @@ impl<T> Cluster<T> {
         self.unusable.as_deref()
     }
 
-    /// Whether requests may be sent to `node` now. Opens a connection if there is none and the back-off has passed.
+    /// Whether requests may be sent to `node` now: not while a quota holds us back. Opens a connection if there is none and the
+    /// back-off has passed.
     pub fn is_ready(&mut self, node: Node, now_ns: u64) -> bool {
         let Some(&index) = self.by_node.get(&node) else {
             return false;
         };
         match self.links[index].state {
-            LinkState::Ready { .. } => true,
+            LinkState::Ready { .. } => now_ns >= self.links[index].throttled_until_ns,
             LinkState::Idle if now_ns >= self.links[index].retry_at_ns => {
                 self.connect(index, now_ns);
                 false
@@ -436,11 +453,28 @@ impl<T> Cluster<T> {
         }
     }
 
+    /// Until when a quota holds us back from `node`, if it does at `now_ns`.
+    pub fn throttled_until_ns(&self, node: Node, now_ns: u64) -> Option<u64> {
+        let until_ns = self.links[*self.by_node.get(&node)?].throttled_until_ns;
+        (now_ns < until_ns).then_some(until_ns)
+    }
+
+    /// Sends nothing to `node` for so many ms, as its answer asks for (KIP-219). What answers to requests of
+    /// [`Cluster::send`] say is seen to; this is for those that the caller reads itself.
+    pub fn hold_back(&mut self, node: Node, throttle_ms: u32, now_ns: u64) {
+        if let Some(&index) = self.by_node.get(&node) {
+            let link = &mut self.links[index];
+            let until_ns = now_ns.saturating_add(u64::from(throttle_ms) * 1_000_000);
+            link.throttled_until_ns = link.throttled_until_ns.max(until_ns);
+            link.is_throttled = now_ns < link.throttled_until_ns;
+        }
+    }
+
     /// Any node that requests may be sent to now, the one with the fewest in flight; brokers come before bootstrap servers.
     pub fn any_ready(&self) -> Option<Node> {
         self.links
             .iter()
-            .filter(|link| matches!(link.state, LinkState::Ready { .. }))
+            .filter(|link| matches!(link.state, LinkState::Ready { .. }) && !link.is_throttled)
             .min_by_key(|link| {
                 (
                     link.is_slow,
@@ -509,7 +543,15 @@ impl<T> Cluster<T> {
             Some(timeout_ns),
             tag,
             now_ns,
-        )
+        )?;
+        let sent = self
+            .by_node
+            .get(&node)
+            .and_then(|&index| self.links[index].in_flight.back_mut());
+        if let Some(sent) = sent {
+            sent.api = Some(R::KEY);
+        }
+        Ok(())
     }
 
     /// The correlation id for a request that the caller encodes.
@@ -550,6 +592,7 @@ impl<T> Cluster<T> {
             timeout_at_ns: now_ns.saturating_add(timeout_ns.unwrap_or(self.config.request_timeout_ns)),
             has_answer: timeout_ns.is_some(),
             asked_ns: now_ns,
+            api: None,
         });
         self.actions.push(NetAction::Send { conn, request });
         Ok(())
@@ -579,6 +622,7 @@ impl<T> Cluster<T> {
     pub fn tick(&mut self, now_ns: u64) {
         for index in 0..self.links.len() {
             let link = &mut self.links[index];
+            link.is_throttled = now_ns < link.throttled_until_ns;
             let oldest = link.in_flight.iter().find(|request| request.has_answer);
             link.is_slow = oldest.is_some_and(|request| now_ns >= request.asked_ns + SLOW_NS);
             let late = match link.state {
@@ -617,6 +661,9 @@ impl<T> Cluster<T> {
         let mut soonest: Option<u64> = None;
         let mut at = |ns: u64| soonest = Some(soonest.map_or(ns, |old| old.min(ns)));
         for link in &self.links {
+            if link.is_throttled {
+                at(link.throttled_until_ns);
+            }
             match link.state {
                 LinkState::Idle => {}
                 LinkState::Connecting { since_ns, .. }
@@ -645,7 +692,10 @@ impl<T> Cluster<T> {
             if self.any_ready().is_some() {
                 at(allowed);
             } else if !underway {
-                at(allowed.max(self.links.iter().map(|link| link.retry_at_ns).min().unwrap_or(0)));
+                let retries = self.links.iter().filter(|link| link.state == LinkState::Idle);
+                if let Some(retry_ns) = retries.map(|link| link.retry_at_ns).min() {
+                    at(allowed.max(retry_ns));
+                }
             }
         } else if self.has_metadata {
             at(self.metadata_fresh_until_ns);
@@ -759,6 +809,7 @@ impl<T> Cluster<T> {
             timeout_at_ns: u64::MAX,
             has_answer: true,
             asked_ns: now_ns,
+            api: None,
         });
         self.actions.push(NetAction::Send {
             conn,
@@ -781,7 +832,10 @@ impl<T> Cluster<T> {
                 .any(|link| !matches!(link.state, LinkState::Idle | LinkState::Ready { .. }));
             if !underway {
                 let candidate = (0..self.links.len())
-                    .filter(|&index| now_ns >= self.links[index].retry_at_ns)
+                    .filter(|&index| {
+                        let link = &self.links[index];
+                        link.state == LinkState::Idle && now_ns >= link.retry_at_ns
+                    })
                     .min_by_key(|&index| {
                         (
                             self.links[index].failures,
@@ -891,6 +945,8 @@ impl<T> Cluster<T> {
                 self.links[index].has_served = true;
                 let response = MetadataResponse::decode(version, &mut reader)
                     .map_err(|error| format!("metadata: {error}"))?;
+                let throttle_ms = throttle_ms(ApiKey::METADATA, version, response.throttle_time_ms);
+                self.hold_back(self.links[index].node, throttle_ms, now_ns);
                 self.on_metadata(response, now_ns);
                 Ok(())
             }
@@ -899,6 +955,9 @@ impl<T> Cluster<T> {
                 self.links[index].has_served = true;
                 let written_ns = request.written_ns.unwrap_or(now_ns);
                 let node = self.links[index].node;
+                if let Some(api) = request.api {
+                    self.hold_back(node, wire::throttle::wait_ms(api, version, reader.rest()), now_ns);
+                }
                 self.events.push_back(ClusterEvent::Answer {
                     node,
                     tag,
@@ -933,6 +992,8 @@ impl<T> Cluster<T> {
         if response.error_code != ErrorCode::NONE {
             return Err(format!("ApiVersions: {}", response.error_code));
         }
+        let throttle_ms = throttle_ms(ApiKey::API_VERSIONS, version, response.throttle_time_ms);
+        self.hold_back(self.links[index].node, throttle_ms, now_ns);
         let link = &mut self.links[index];
         link.versions = Some(ApiVersionTable::new(&response));
         let features = response.finalized_features.into_iter();

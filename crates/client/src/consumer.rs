@@ -11,7 +11,7 @@ mod records;
 mod session;
 
 use crate::admin::{OffsetAt, TopicPartition};
-use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos};
+use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Node, SendError, nanos, throttle_ms};
 use crate::group::{Commit, Group, GroupEvent};
 use crate::net::{ConnId, Frame, NetAction, NetEvent, Outgoing};
 use crate::rights::{Refusal, is_missing_right};
@@ -330,7 +330,6 @@ struct Source {
     is_fetching: bool,
     /// Answers that wait for delivery.
     undelivered: u32,
-    throttled_until_ns: u64,
     session: Session,
     counts: SourceCounts,
 }
@@ -1660,11 +1659,11 @@ impl Consumer {
             if source.is_fetching || source.undelivered > 1 {
                 continue;
             }
-            if now_ns < source.throttled_until_ns {
-                look_ns = look_ns.min(source.throttled_until_ns);
+            let node = Node::Broker(broker);
+            if let Some(until_ns) = self.cluster.throttled_until_ns(node, now_ns) {
+                look_ns = look_ns.min(until_ns);
                 continue;
             }
-            let node = Node::Broker(broker);
             if !self.cluster.is_ready(node, now_ns) {
                 look_ns = look_ns.min(self.look_at_node(node, now_ns));
                 let is_known = self.cluster.metadata().brokers.contains_key(&broker);
@@ -1781,15 +1780,13 @@ impl Consumer {
         source.counts.requests += 1;
         source.counts.bytes += frame.bytes().len() as u64;
         source.counts.throttle_ns += throttle_ns;
-        if version >= 8 {
-            source.throttled_until_ns = at_ns.saturating_add(throttle_ns);
-        }
-        let session = &mut self.sources.entry(broker).or_default().session;
         match response.error_code {
-            ErrorCode::NONE => session.is_answered(version, response.session_id),
-            ErrorCode::FETCH_SESSION_ID_NOT_FOUND => session.is_unknown(),
-            _ => session.is_in_doubt(),
+            ErrorCode::NONE => source.session.is_answered(version, response.session_id),
+            ErrorCode::FETCH_SESSION_ID_NOT_FOUND => source.session.is_unknown(),
+            _ => source.session.is_in_doubt(),
         }
+        let throttle_ms = throttle_ms(ApiKey::FETCH, version, response.throttle_time_ms);
+        self.cluster.hold_back(Node::Broker(broker), throttle_ms, at_ns);
         if response.error_code.is_error() {
             let is_of_session = matches!(
                 response.error_code,

@@ -14,7 +14,7 @@ mod transaction;
 pub use transaction::{EndedTransaction, GroupMember, TransactionOutcome};
 
 use crate::admin::TopicPartition;
-use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos};
+use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos, throttle_ms};
 use crate::net::{ConnId, NetAction, NetEvent, Outgoing};
 use crate::partitioner::StickyPartitioner;
 use model::client_config::{Acks, Compression, ProducerConfig};
@@ -377,7 +377,6 @@ pub struct Producer<T> {
     memory_exhausted: bool,
     flushing: bool,
     next_batch: u64,
-    throttled_until_ns: BTreeMap<i32, u64>,
     /// Since when a broker could not be sent to, for `partitioner.availability.timeout.ms`.
     unavailable_since_ns: BTreeMap<i32, u64>,
     rotate: usize,
@@ -446,7 +445,6 @@ impl<T: BatchTag> Producer<T> {
             memory_exhausted: false,
             flushing: false,
             next_batch: 0,
-            throttled_until_ns: BTreeMap::new(),
             unavailable_since_ns: BTreeMap::new(),
             rotate: 0,
             finished: VecDeque::new(),
@@ -1715,9 +1713,8 @@ impl<T: BatchTag> Producer<T> {
                 self.counts.brokers.entry(id).or_default().throttle_ns += throttle_ns;
             }
             // From version 6 on (KIP-219) the broker answers first and leaves the waiting to us.
-            if let (Node::Broker(id), true) = (node, version >= 6) {
-                self.throttled_until_ns.insert(id, at_ns + throttle_ns);
-            }
+            let throttle_ms = throttle_ms(ApiKey::PRODUCE, version, response.throttle_time_ms);
+            self.cluster.hold_back(node, throttle_ms, at_ns);
         }
         let answers: Vec<_> = response
             .responses
@@ -2113,6 +2110,10 @@ impl<T: BatchTag> Producer<T> {
         }
         for broker in brokers {
             let node = Node::Broker(broker);
+            if let Some(until_ns) = self.cluster.throttled_until_ns(node, now_ns) {
+                look_ns = look_ns.min(until_ns);
+                continue;
+            }
             if !self.cluster.is_ready(node, now_ns) {
                 self.unavailable_since_ns.entry(broker).or_insert(now_ns);
                 // While a leader cannot be reached its partitions may have got another, and batches wait for the news.
@@ -2126,13 +2127,6 @@ impl<T: BatchTag> Producer<T> {
                         .max(now_ns + 1_000_000),
                 );
                 continue;
-            }
-            if let Some(&until_ns) = self.throttled_until_ns.get(&broker) {
-                if now_ns < until_ns {
-                    look_ns = look_ns.min(until_ns);
-                    continue;
-                }
-                self.throttled_until_ns.remove(&broker);
             }
             while self.cluster.in_flight(node) < self.settings.max_in_flight {
                 match self.send_one(broker, now_ns) {

@@ -2,9 +2,11 @@
 
 use client::clock::RunClock;
 use load::plan::{Ended, Interrupt, LoadError, LoadEvent, LoadPlan, StartFrom};
-use model::result::{Metric, PhaseName, RunResult, State};
+use model::result::{LimitedBy, Metric, PhaseName, RunResult, State};
 use model::target::TargetDraft;
 use model::workload::WorkloadDraft;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 /// Three brokers for one test.
@@ -464,6 +466,106 @@ fn scripted_with(rules: &str, more_keys: &[&str], more_properties: &[&str]) -> R
     }
     plan.target = draft.resolve().expect("the target is sound").0;
     run(plan).unwrap().result
+}
+
+/// One broker on which every client id has that quota, and a load on it.
+fn with_quota(key: &str, bytes_per_second: u32, keys: &[&str]) -> RunResult {
+    let brokers = broker::start(broker::Config::default()).expect("loopback has free ports");
+    set_quota(&brokers, key, bytes_per_second);
+    let all = [
+        &[
+            "topics=1",
+            "partitionsPerTopic=1",
+            "messageSize=1000",
+            "warmupDuration=0s",
+        ][..],
+        keys,
+    ];
+    let mut plan = plan(&brokers.bootstrap(), &all.concat(), &[]);
+    let mut draft = TargetDraft::new();
+    draft.set_bootstrap_servers(&brokers.bootstrap(), "--bootstrap-server");
+    draft.set_replication_factor("1", "--replication-factor");
+    plan.target = draft.resolve().expect("the target is sound").0;
+    run(plan).unwrap().result
+}
+
+/// Sets a quota of the default client id by AlterClientQuotas 0, as kafka-configs does it.
+fn set_quota(brokers: &broker::Handle, key: &str, bytes_per_second: u32) {
+    let string = |text: &str| [&(text.len() as i16).to_be_bytes()[..], text.as_bytes()].concat();
+    let (one, null) = (1_i32.to_be_bytes(), (-1_i16).to_be_bytes());
+    // API and version, correlation id, no client id.
+    let header = [&[0, 49, 0, 0][..], &[0, 0, 0, 7], &null].concat();
+    let entity = [&one[..], &string("client-id"), &null].concat();
+    let value = f64::from(bytes_per_second).to_be_bytes();
+    let op = [&one[..], &string(key), &value, &[0]].concat();
+    let request = [&header[..], &one, &entity, &op, &[0]].concat();
+    let mut stream = TcpStream::connect(brokers.addresses()[0]).expect("it listens");
+    stream
+        .write_all(&(request.len() as i32).to_be_bytes())
+        .and_then(|()| stream.write_all(&request))
+        .expect("sent");
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).expect("an answer");
+    let mut answer = vec![0; i32::from_be_bytes(length) as usize];
+    stream.read_exact(&mut answer).expect("an answer");
+    // Correlation id, throttle time, one entry, and its error.
+    assert_eq!(
+        answer[..14],
+        [0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0],
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn a_producer_that_its_quota_holds_back_is_said_to_be_limited_by_it() {
+    let result = with_quota(
+        "producer_byte_rate",
+        200_000,
+        &["producerRate=max", "testDuration=4s"],
+    );
+    let verdict = result.verdict.as_ref().expect("it was judged");
+    assert_eq!(verdict.limited_by, LimitedBy::Quota, "{verdict:?}");
+    let throttled_ns = result.brokers[0].throttle_ns.expect("it was held back");
+    assert_eq!(
+        result.generator.expect("it was measured").throttle_ns,
+        Some(throttled_ns)
+    );
+    // It may send at once what ten seconds allow, and the same again when the windows of the first are over, as it may be
+    // before the drain is; some requests of 16 KiB are on their way beyond that.
+    let records = result.whole_run.acknowledged_count.expect("some were sent");
+    let most = (2 * 11 * 200_000 + 20 * 16_384) / 1_000;
+    assert!((1_800..most).contains(&records), "{records} records");
+    assert!(throttled_ns > 2_000_000_000, "{throttled_ns}");
+}
+
+#[test]
+fn a_consumer_that_its_quota_holds_back_is_said_to_be_limited_by_it() {
+    let keys = ["producerRate=500", "testDuration=6s"];
+    let result = with_quota("consumer_byte_rate", 50_000, &keys);
+    let verdict = result.verdict.as_ref().expect("it was judged");
+    assert_eq!(verdict.limited_by, LimitedBy::Quota, "{verdict:?}");
+    let throttled_ns = result.brokers[0].throttle_ns.expect("it was held back");
+    assert_eq!(
+        result.generator.expect("it was measured").throttle_ns,
+        Some(throttled_ns)
+    );
+    assert!(throttled_ns > 1_000_000_000, "{throttled_ns}");
+}
+
+#[test]
+fn a_throttle_time_of_a_script_is_counted_as_the_client_was_told_it() {
+    let result = scripted("  - { api: Produce, throttle_time: 100ms, every_nth: 10 }\n");
+    check_whole(&result, Some(800), 1);
+    let requests = result.brokers[0].requests_count;
+    let told_ns = requests / 10 * 100_000_000;
+    assert_eq!(
+        result.brokers[0].throttle_ns,
+        Some(told_ns),
+        "of {requests} requests"
+    );
+    // Nine of 200 a second are sent, then it is told to wait for 100 ms: those that were due meanwhile are late by that.
+    let response = result.measured().unwrap().latency(Metric::Response).unwrap();
+    assert!(response.max_ns >= 90_000_000, "{response:?}");
 }
 
 #[test]

@@ -210,6 +210,27 @@ fn heartbeats_go_at_their_interval_and_one_at_a_time() {
 }
 
 #[test]
+fn a_coordinator_that_holds_back_is_asked_nothing_at_all_until_then() {
+    let mut network = Network::new().with_topic("t", 1);
+    let mut group = group(&["heartbeat.interval.ms=1000"]);
+    stable(&mut network, &mut group);
+    network.pass(&mut group, 1000 * MS);
+    let asked = network.take(ApiKey::HEARTBEAT);
+    let held_back = HeartbeatResponse {
+        throttle_time_ms: 2500,
+        ..Default::default()
+    };
+    network.answer::<HeartbeatRequest>(&mut group, &asked, &held_back);
+    group.commit(vec![commit(0, 7)]);
+    network.pass_slowly(&mut group, 2499 * MS, MS);
+    assert_eq!(network.waiting(), []);
+    network.pass(&mut group, MS);
+    let mut waiting = network.waiting();
+    waiting.sort_unstable();
+    assert_eq!(waiting, [ApiKey::OFFSET_COMMIT, ApiKey::HEARTBEAT]);
+}
+
+#[test]
 fn what_was_read_is_committed_before_the_member_joins_again() {
     let mut network = Network::new().with_topic("t", 1);
     let mut group = group(&[]);

@@ -430,6 +430,44 @@ fn a_throttled_producer_waits_as_long_as_the_broker_asks() {
 }
 
 #[test]
+fn a_broker_that_holds_back_holds_up_no_other() {
+    let (mut network, mut producer) = ready(&["linger.ms=0"], 2);
+    append(&mut network, &mut producer, 0, 0..1);
+    let asked = network.take(ApiKey::PRODUCE);
+    assert_eq!(asked.broker, 1);
+    answer_throttled(&mut network, &mut producer, &asked, ErrorCode::NONE, 0, 500);
+    assert!(!producer.is_ready(network.now_ns));
+    append(&mut network, &mut producer, 0, 1..2);
+    append(&mut network, &mut producer, 1, 2..3);
+    assert_eq!(network.take(ApiKey::PRODUCE).broker, 2);
+    network.pass_slowly(&mut producer, 499 * MS, MS);
+    assert_eq!(network.waiting(), []);
+    // It wakes up by itself when the time is over.
+    assert_eq!(producer.next_deadline_ns(), network.now_ns + MS);
+    network.pass(&mut producer, MS);
+    assert_eq!(network.take(ApiKey::PRODUCE).broker, 1);
+}
+
+#[test]
+fn a_lone_broker_that_holds_back_is_not_asked_for_metadata_by_a_new_connection() {
+    let (mut network, mut producer) = ready(&["linger.ms=0", "metadata.max.age.ms=100"], 1);
+    append(&mut network, &mut producer, 0, 0..1);
+    let asked = network.take(ApiKey::PRODUCE);
+    answer_throttled(&mut network, &mut producer, &asked, ErrorCode::NONE, 0, 60_000);
+    let before = network.metadata_asked;
+    for _ in 0..100 {
+        let next_ns = producer.next_deadline_ns();
+        assert!(next_ns > network.now_ns, "it would spin");
+        let step_ns = (next_ns - network.now_ns).min(MS);
+        network.pass(&mut producer, step_ns);
+    }
+    assert!(
+        network.metadata_asked > before,
+        "another broker of the list is asked"
+    );
+}
+
+#[test]
 fn requests_in_flight_are_as_many_as_allowed() {
     let (mut network, mut producer) = ready(&["linger.ms=0", "max.in.flight.requests.per.connection=2"], 1);
     for number in 0..4 {
