@@ -177,14 +177,20 @@ pub(super) fn serve(cluster: &mut Cluster, asked: Asked<'_>, produce: Checked) -
         let name = named.as_deref().unwrap_or(&topic.name);
         let mut partition_responses = Vec::with_capacity(topic.partitions.len());
         for (partition_at, (index, batch)) in topic.partitions.into_iter().enumerate() {
+            let id = produce.transactional_id.as_deref();
             if let Some(error) = failure(asked.failing, name, index, false) {
+                // As in Kafka the partition is in the transaction before anyone looks at the batch.
+                if let (Some(id), Ok(batch), Some(key)) = (id, &batch, key)
+                    && batch.is_transactional
+                {
+                    let _ = join_transaction(cluster, now, (broker, to.version), id, (key, index), batch);
+                }
                 partition_responses.push(failed(index, error));
                 continue;
             }
             if let Some(error) = failure(asked.failing, name, index, true) {
                 failing_after.push(((topic_at, partition_at), error));
             }
-            let id = produce.transactional_id.as_deref();
             let outcome = admit(produce.acks, id, batch).and_then(|batch| {
                 let key = key.ok_or(Refused::from(unknown))?;
                 if let Some(id) = id.filter(|_| batch.is_transactional) {
