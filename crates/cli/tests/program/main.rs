@@ -5,4 +5,5 @@ mod help;
 mod messages;
 mod process;
 mod run;
+mod secured;
 mod topics;

@@ -2,6 +2,7 @@
 
 mod admin;
 mod consumer;
+mod guarded;
 mod secured;
 mod stage;
 mod transactions;
