@@ -14,7 +14,7 @@
 //! Its listeners speak plain bytes or TLS, and want a login by SASL or none (`security`, `channel`, `login`).
 //!
 //! Inside, `cluster` is the state machine (no sockets, no clock), `api` has one file for each request that is served,
-//! `partition`, `log`, `producer_state`, `stable_offset`, `transaction`, `group` and `consumer_group` hold the rules, and `server`, `connection` and `buffer` move bytes.
+//! `partition`, `log`, `producer_state`, `stable_offset`, `transaction`, `group`, `consumer_group` and `quota` hold the rules, and `server`, `connection` and `buffer` move bytes.
 
 mod alarm;
 mod answer;

@@ -143,7 +143,6 @@ fn fetched_partitions_fail_one_by_one_too() {
                     ..Default::default()
                 })
                 .collect(),
-            ..Default::default()
         });
         let topics = topics.map(|topic| match version {
             12 => FetchTopic {
