@@ -50,6 +50,7 @@ use crate::answer::Answer;
 use crate::buffer::Buffer;
 use crate::cluster::{Cluster, Timer};
 use crate::login::{Asked, Login};
+use crate::quota::{ANONYMOUS, Client};
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::waiting::{Awaited, WaitingRequest};
 use model::broker_script::{Lie, Selected};
@@ -118,10 +119,22 @@ pub(crate) struct Context<'a> {
     pub(crate) to: ReplyTo,
     /// The name that the client gives itself.
     pub(crate) client_id: &'a str,
+    /// As whom it has logged in.
+    pub(crate) user: &'a str,
     /// The address that it comes from.
     pub(crate) client_host: &'a str,
     /// What of the request fails because a script says so.
     pub(crate) failing: &'a [Failing],
+}
+
+impl Context<'_> {
+    /// Whose quotas the request is held against.
+    pub(crate) fn client(&self) -> Client {
+        Client {
+            user: self.user.to_owned(),
+            client_id: self.client_id.to_owned(),
+        }
+    }
 }
 
 /// What becomes of a request.
@@ -205,7 +218,7 @@ where
         version: header.api_version,
     };
     let is_served = is_served(header.api_key, header.api_version);
-    if let Some(login) = login {
+    if let Some(login) = login.as_mut() {
         let asked = Asked {
             key: header.api_key,
             is_served,
@@ -224,6 +237,10 @@ where
         broker: frame.broker,
         to,
         client_id: header.client_id.unwrap_or_default(),
+        user: login
+            .as_ref()
+            .and_then(|login| login.principal())
+            .unwrap_or(ANONYMOUS),
         client_host: frame.client_host,
         failing: frame.failing,
     };
@@ -232,7 +249,7 @@ where
             now,
             broker: frame.broker,
             to,
-            client_id: context.client_id.to_owned(),
+            client: context.client(),
             request_bytes: frame.len_bytes(),
             failing: frame.failing,
         };
@@ -378,7 +395,7 @@ fn book_mutations(
     let windows = cluster.settings.controller_quota_windows;
     let booked = cluster
         .quotas
-        .mutate(context.client_id, partitions, is_strict, windows, context.now);
+        .mutate(&context.client(), partitions, is_strict, windows, context.now);
     let (Ok(ms) | Err(ms)) = booked;
     *throttle_time_ms = (*throttle_time_ms).max(i32::try_from(ms).unwrap_or(i32::MAX));
     booked.map(drop).map_err(|_| {

@@ -12,7 +12,7 @@ use crate::fetch_session::Sessions;
 use crate::group::{Group, Replies};
 use crate::log::{Marker, ProducedBatch};
 use crate::partition::{Brokers, Partition};
-use crate::quota::{Kind, Quotas};
+use crate::quota::{Client, Kind, Quotas};
 use crate::random::Random;
 use crate::reply::{ConnectionId, ReplyTo};
 use crate::settings::{self, NodeOverrides, NodeSettings, Overrides, TopicSettings, find_node_config};
@@ -544,12 +544,12 @@ impl Cluster {
     pub(crate) fn book(
         &mut self,
         now: u64,
-        (broker, client_id): (i32, &str),
+        (broker, client): (i32, &Client),
         kind: Kind,
         bytes: usize,
     ) -> u32 {
         let windows = self.settings.quota_windows;
-        self.quotas.book((broker, client_id), kind, bytes, windows, now)
+        self.quotas.book((broker, client), kind, bytes, windows, now)
     }
 
     /// Stops a broker: it leaves the in-sync replicas, and others lead in its place. False if there is no such broker.

@@ -163,6 +163,11 @@ impl Login {
         }
     }
 
+    /// As whom the client has logged in.
+    pub(crate) fn principal(&self) -> Option<&str> {
+        self.session.as_ref().map(|session| session.principal.as_str())
+    }
+
     /// What becomes of a frame that is a token and nothing else.
     pub(crate) fn bare_token(&mut self, token: &[u8], now: u64) -> Outcome {
         let framed = |bytes: Vec<u8>| {

@@ -2,8 +2,7 @@
 //! how many partitions a second in the cluster (KIP-599). No clock: time is handed in.
 //!
 //! A quota is set for an [`Entity`] (KIP-546). Which one holds for a client is decided for each [`Kind`] by itself, the
-//! most particular first; the entity also says who shares it. Nobody logs in here, so that every client is the user
-//! [`USER`].
+//! most particular first; the entity also says who shares it. Who has not logged in is the user [`ANONYMOUS`].
 //!
 //! The byte rate is that of the samples in the last `quota.window.num` windows of `quota.window.size.seconds`. A client
 //! that exceeds its bound B by the rate R over the window W is held back for (R − B) / B · W: as long as it takes until the
@@ -13,7 +12,16 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// The user that clients are who have not logged in.
-pub(crate) const USER: &str = "ANONYMOUS";
+pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
+
+/// Whose requests are booked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// As whom it has logged in, or [`ANONYMOUS`].
+    pub(crate) user: String,
+    /// The name that it gives itself.
+    pub(crate) client_id: String,
+}
 
 /// What a quota bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,9 +67,9 @@ pub(crate) struct Entity {
 
 impl Entity {
     /// Those that a client belongs to, the most particular first.
-    fn all_of(client_id: &str) -> [Entity; 8] {
-        let user = || Some(Name::Of(USER.to_owned()));
-        let client = || Some(Name::Of(client_id.to_owned()));
+    fn all_of(client: &Client) -> [Entity; 8] {
+        let user = || Some(Name::Of(client.user.clone()));
+        let client = || Some(Name::Of(client.client_id.clone()));
         let default = || Some(Name::Default);
         let parts = [
             (user(), client()),
@@ -80,16 +88,16 @@ impl Entity {
 /// Who shares what a quota allows: all clients of a user, all with a client id, or those that are both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Sharers {
-    is_of_user: bool,
+    user: Option<String>,
     client_id: Option<String>,
 }
 
 impl Sharers {
     /// Those among whom a client shares the quota of an entity: a default holds for each of those that it stands for.
-    fn of(entity: &Entity, client_id: &str) -> Sharers {
+    fn of(entity: &Entity, client: &Client) -> Sharers {
         Sharers {
-            is_of_user: entity.user.is_some(),
-            client_id: entity.client_id.is_some().then(|| client_id.to_owned()),
+            user: entity.user.is_some().then(|| client.user.clone()),
+            client_id: entity.client_id.is_some().then(|| client.client_id.clone()),
         }
     }
 }
@@ -140,19 +148,19 @@ impl Quotas {
     }
 
     /// The bound that holds for a client, and who shares it.
-    fn bound(&self, kind: Kind, client_id: &str) -> Option<(Sharers, f64)> {
+    fn bound(&self, kind: Kind, client: &Client) -> Option<(Sharers, f64)> {
         if !self.are_set() {
             return None;
         }
-        Entity::all_of(client_id).iter().find_map(|entity| {
+        Entity::all_of(client).iter().find_map(|entity| {
             let bound = *self.bounds.get(entity)?.get(&kind)?;
-            Some((Sharers::of(entity, client_id), bound))
+            Some((Sharers::of(entity, client), bound))
         })
     }
 
     /// The most bytes that a client can be served at once without being held back for it, if nothing came before.
-    pub(crate) fn most_at_once(&self, kind: Kind, client_id: &str, windows: Windows) -> Option<u64> {
-        let (_, bound) = self.bound(kind, client_id)?;
+    pub(crate) fn most_at_once(&self, kind: Kind, client: &Client, windows: Windows) -> Option<u64> {
+        let (_, bound) = self.bound(kind, client)?;
         let full = windows.count.saturating_sub(1) * windows.ms;
         Some((bound * full as f64 / 1e3) as u64)
     }
@@ -160,13 +168,13 @@ impl Quotas {
     /// Books bytes on a client at a broker; gives for how many ms it is to be held back.
     pub(crate) fn book(
         &mut self,
-        (broker, client_id): (i32, &str),
+        (broker, client): (i32, &Client),
         kind: Kind,
         bytes: usize,
         windows: Windows,
         now: u64,
     ) -> u32 {
-        let Some((sharers, bound)) = self.bound(kind, client_id) else {
+        let Some((sharers, bound)) = self.bound(kind, client) else {
             return 0;
         };
         let now_ms = now / 1_000_000;
@@ -179,13 +187,13 @@ impl Quotas {
     /// Takes back what was booked just now, for an answer that is not given after all.
     pub(crate) fn unbook(
         &mut self,
-        (broker, client_id): (i32, &str),
+        (broker, client): (i32, &Client),
         kind: Kind,
         bytes: usize,
         windows: Windows,
         now: u64,
     ) {
-        if let Some((sharers, _)) = self.bound(kind, client_id)
+        if let Some((sharers, _)) = self.bound(kind, client)
             && let Some(rate) = self.rates.get_mut(&(broker, kind, sharers))
         {
             rate.record(-(bytes as f64), windows, now / 1_000_000);
@@ -199,13 +207,13 @@ impl Quotas {
     /// be held back for the ms that come back.
     pub(crate) fn mutate(
         &mut self,
-        client_id: &str,
+        client: &Client,
         partitions: usize,
         is_strict: bool,
         windows: Windows,
         now: u64,
     ) -> Result<u32, u32> {
-        let Some((sharers, bound)) = self.bound(Kind::Mutations, client_id) else {
+        let Some((sharers, bound)) = self.bound(Kind::Mutations, client) else {
             return Ok(0);
         };
         let now_ms = now / 1_000_000;
@@ -239,8 +247,11 @@ impl Quotas {
             .buckets
             .keys()
             .filter_map(|sharers| {
-                let client_id = sharers.client_id.as_deref().unwrap_or_default();
-                let (found, bound) = self.bound(Kind::Mutations, client_id)?;
+                let client = Client {
+                    user: sharers.user.clone().unwrap_or_default(),
+                    client_id: sharers.client_id.clone().unwrap_or_default(),
+                };
+                let (found, bound) = self.bound(Kind::Mutations, &client)?;
                 (found == *sharers).then_some((found, bound))
             })
             .collect();
@@ -367,6 +378,18 @@ mod tests {
     const WINDOWS: Windows = Windows { count: 11, ms: 1000 };
     const MS: u64 = 1_000_000;
 
+    fn client(user: &str, client_id: &str) -> Client {
+        Client {
+            user: user.to_owned(),
+            client_id: client_id.to_owned(),
+        }
+    }
+
+    /// One that has not logged in.
+    fn nobody(client_id: &str) -> Client {
+        client(ANONYMOUS, client_id)
+    }
+
     fn entity(user: Option<&str>, client_id: Option<&str>) -> Entity {
         let name = |text: &str| match text {
             "*" => Name::Default,
@@ -390,7 +413,7 @@ mod tests {
     #[test]
     fn a_client_is_held_back_until_its_rate_is_the_bound_again() {
         let mut quotas = quotas(&[(None, Some("c"), Kind::Produce, 1e6)]);
-        let mut book = |bytes, now| quotas.book((1, "c"), Kind::Produce, bytes, WINDOWS, now);
+        let mut book = |bytes, now| quotas.book((1, &nobody("c")), Kind::Produce, bytes, WINDOWS, now);
         assert_eq!(book(10_000_000, 0), 0, "all windows but one may be used at once");
         assert_eq!(book(10_000_000, 0), 10_000);
         // The windows that were empty before it came are no longer counted, and the bytes still are, until all is over.
@@ -401,9 +424,9 @@ mod tests {
     #[test]
     fn the_most_particular_entity_holds_and_says_who_shares() {
         let all = [
-            (Some(USER), Some("c"), 1.0),
-            (Some(USER), Some("*"), 2.0),
-            (Some(USER), None, 3.0),
+            (Some(ANONYMOUS), Some("c"), 1.0),
+            (Some(ANONYMOUS), Some("*"), 2.0),
+            (Some(ANONYMOUS), None, 3.0),
             (Some("*"), Some("c"), 4.0),
             (Some("*"), Some("*"), 5.0),
             (Some("*"), None, 6.0),
@@ -418,14 +441,14 @@ mod tests {
             let quotas = quotas(&set);
             let (user, client_id, bound) = all[from];
             let expected = Sharers {
-                is_of_user: user.is_some(),
+                user: user.map(|_| ANONYMOUS.to_owned()),
                 client_id: client_id.map(|_| "c".to_owned()),
             };
-            assert_eq!(quotas.bound(Kind::Fetch, "c"), Some((expected, bound)));
-            assert_eq!(quotas.bound(Kind::Produce, "c"), None);
+            assert_eq!(quotas.bound(Kind::Fetch, &nobody("c")), Some((expected, bound)));
+            assert_eq!(quotas.bound(Kind::Produce, &nobody("c")), None);
         }
         assert_eq!(
-            quotas(&[(None, Some("d"), Kind::Fetch, 1.0)]).bound(Kind::Fetch, "c"),
+            quotas(&[(None, Some("d"), Kind::Fetch, 1.0)]).bound(Kind::Fetch, &nobody("c")),
             None
         );
     }
@@ -433,16 +456,33 @@ mod tests {
     #[test]
     fn defaults_hold_for_each_and_users_share() {
         let mut each = quotas(&[(None, Some("*"), Kind::Produce, 1e3)]);
-        assert!(each.book((1, "a"), Kind::Produce, 20_000, WINDOWS, 0) > 0);
-        assert_eq!(each.book((1, "b"), Kind::Produce, 10_000, WINDOWS, 0), 0);
+        assert!(each.book((1, &nobody("a")), Kind::Produce, 20_000, WINDOWS, 0) > 0);
+        assert_eq!(each.book((1, &nobody("b")), Kind::Produce, 10_000, WINDOWS, 0), 0);
         assert_eq!(
-            each.book((2, "a"), Kind::Produce, 10_000, WINDOWS, 0),
+            each.book((2, &nobody("a")), Kind::Produce, 10_000, WINDOWS, 0),
             0,
             "each broker has its own"
         );
-        let mut shared = quotas(&[(Some(USER), None, Kind::Produce, 1e3)]);
-        assert_eq!(shared.book((1, "a"), Kind::Produce, 10_000, WINDOWS, 0), 0);
-        assert_eq!(shared.book((1, "b"), Kind::Produce, 10_000, WINDOWS, 0), 10_000);
+        let mut of_users = quotas(&[
+            (Some("alice"), None, Kind::Produce, 1e3),
+            (Some("*"), None, Kind::Produce, 2e3),
+        ]);
+        let mut held_back = |user, client_id| {
+            of_users.book((1, &client(user, client_id)), Kind::Produce, 15_000, WINDOWS, 0) > 0
+        };
+        assert!(held_back("alice", "a"));
+        assert!(!held_back("bob", "a"), "the default allows twice as much");
+        assert!(!held_back(ANONYMOUS, "a"), "and each has it for himself");
+        assert!(held_back("bob", "b"), "with whatever client id");
+        let mut shared = quotas(&[(Some(ANONYMOUS), None, Kind::Produce, 1e3)]);
+        assert_eq!(
+            shared.book((1, &nobody("a")), Kind::Produce, 10_000, WINDOWS, 0),
+            0
+        );
+        assert_eq!(
+            shared.book((1, &nobody("b")), Kind::Produce, 10_000, WINDOWS, 0),
+            10_000
+        );
     }
 
     /// Whoever sends again when it may: what is sent over an hour, by request size. A window begins with an event, so that
@@ -460,7 +500,8 @@ mod tests {
             // Its answers take a millisecond.
             while now_ms < 3_600_000 {
                 sent += bytes as f64;
-                now_ms += 1 + u64::from(quotas.book((1, "c"), Kind::Produce, bytes, WINDOWS, now_ms * MS));
+                now_ms +=
+                    1 + u64::from(quotas.book((1, &nobody("c")), Kind::Produce, bytes, WINDOWS, now_ms * MS));
             }
             let found = sent / 3600.0 / bound;
             assert!((found - 1.0).abs() < 0.01, "{bytes} bytes at {bound}: {found}");
@@ -470,9 +511,9 @@ mod tests {
     #[test]
     fn an_idle_client_has_all_windows_again() {
         let mut quotas = quotas(&[(None, Some("c"), Kind::Produce, 1e6)]);
-        assert!(quotas.book((1, "c"), Kind::Produce, 20_000_000, WINDOWS, 0) > 0);
+        assert!(quotas.book((1, &nobody("c")), Kind::Produce, 20_000_000, WINDOWS, 0) > 0);
         assert_eq!(
-            quotas.book((1, "c"), Kind::Produce, 10_000_000, WINDOWS, 11_000 * MS),
+            quotas.book((1, &nobody("c")), Kind::Produce, 10_000_000, WINDOWS, 11_000 * MS),
             0
         );
     }
@@ -480,24 +521,34 @@ mod tests {
     #[test]
     fn what_is_taken_back_does_not_count() {
         let mut quotas = quotas(&[(None, Some("c"), Kind::Fetch, 1e6)]);
-        assert_eq!(quotas.most_at_once(Kind::Fetch, "c", WINDOWS), Some(10_000_000));
-        assert!(quotas.book((1, "c"), Kind::Fetch, 30_000_000, WINDOWS, 0) > 0);
-        quotas.unbook((1, "c"), Kind::Fetch, 30_000_000, WINDOWS, 0);
-        assert_eq!(quotas.book((1, "c"), Kind::Fetch, 10_000_000, WINDOWS, 0), 0);
+        assert_eq!(
+            quotas.most_at_once(Kind::Fetch, &nobody("c"), WINDOWS),
+            Some(10_000_000)
+        );
+        assert!(quotas.book((1, &nobody("c")), Kind::Fetch, 30_000_000, WINDOWS, 0) > 0);
+        quotas.unbook((1, &nobody("c")), Kind::Fetch, 30_000_000, WINDOWS, 0);
+        assert_eq!(
+            quotas.book((1, &nobody("c")), Kind::Fetch, 10_000_000, WINDOWS, 0),
+            0
+        );
     }
 
     #[test]
     fn mutations_take_tokens_and_wait_for_new_ones() {
         let mut quotas = quotas(&[(None, Some("c"), Kind::Mutations, 2.0)]);
-        let mut strictly = |partitions, ms: u64| quotas.mutate("c", partitions, true, WINDOWS, ms * MS);
+        let mut strictly =
+            |partitions, ms: u64| quotas.mutate(&nobody("c"), partitions, true, WINDOWS, ms * MS);
         // 22 tokens: the first to go below zero may, and the next waits until all of them are there again.
         assert_eq!(strictly(20, 0), Ok(0));
         assert_eq!(strictly(10, 0), Ok(0));
         assert_eq!(strictly(1, 0), Err(4000));
         assert_eq!(strictly(1, 3000), Err(1000));
         assert_eq!(strictly(1, 4000), Ok(0));
-        assert_eq!(quotas.mutate("c", 3, false, WINDOWS, 4000 * MS), Ok(2000));
-        assert_eq!(quotas.mutate("other", 100, true, WINDOWS, 0), Ok(0));
+        assert_eq!(
+            quotas.mutate(&nobody("c"), 3, false, WINDOWS, 4000 * MS),
+            Ok(2000)
+        );
+        assert_eq!(quotas.mutate(&nobody("other"), 100, true, WINDOWS, 0), Ok(0));
     }
 
     #[test]
@@ -507,7 +558,7 @@ mod tests {
             (None, Some("*"), Kind::Mutations, 1.0),
         ]);
         for number in 0..50_000_u64 {
-            let client = number.to_string();
+            let client = nobody(&number.to_string());
             let now = number * 100 * MS;
             quotas.book((1, &client), Kind::Produce, 1, WINDOWS, now);
             assert_eq!(quotas.mutate(&client, 1, true, WINDOWS, now), Ok(0));
@@ -521,6 +572,9 @@ mod tests {
         let mut quotas = quotas(&[(None, Some("c"), Kind::Produce, 1.0)]);
         quotas.set(&entity(None, Some("c")), Kind::Produce, None);
         assert!(!quotas.are_set());
-        assert_eq!(quotas.book((1, "c"), Kind::Produce, 1 << 30, WINDOWS, 0), 0);
+        assert_eq!(
+            quotas.book((1, &nobody("c")), Kind::Produce, 1 << 30, WINDOWS, 0),
+            0
+        );
     }
 }

@@ -12,7 +12,7 @@ use crate::fetch_session::{Told, Use};
 use crate::group::ms_to_ns;
 use crate::log::Selection;
 use crate::partition::Partition;
-use crate::quota::Kind;
+use crate::quota::{Client, Kind};
 use crate::reply::ReplyTo;
 use crate::waiting::{Awaited, WaitingRequest};
 use wire::fetch::{
@@ -39,7 +39,7 @@ pub(crate) struct WaitingFetch {
     broker: i32,
     asked_at: u64,
     session: Use,
-    client_id: String,
+    client: Client,
     request: FetchRequest,
     /// What fails because a script says so, although it was looked for.
     failing: Vec<Failing>,
@@ -59,12 +59,10 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, mut request: F
             Err(error) => return Outcome::Answer(encode(cluster, context.to, (error, 0), &request, &[])),
         }
     };
+    let client = context.client();
     // More at once would be held back for certain, and never read.
     let windows = cluster.settings.quota_windows;
-    if let Some(most) = cluster
-        .quotas
-        .most_at_once(Kind::Fetch, context.client_id, windows)
-    {
+    if let Some(most) = cluster.quotas.most_at_once(Kind::Fetch, &client, windows) {
         let most = i32::try_from(most).unwrap_or(i32::MAX);
         request.max_bytes = request.max_bytes.min(most);
         request.min_bytes = request.min_bytes.min(request.max_bytes);
@@ -81,7 +79,7 @@ pub(super) fn serve(cluster: &mut Cluster, context: &Context<'_>, mut request: F
         broker: context.broker,
         asked_at: context.now,
         session,
-        client_id: context.client_id.to_owned(),
+        client,
         failing: context.failing.to_vec(),
         request,
         wanted_bytes,
@@ -131,7 +129,7 @@ fn settle(
     fail(cluster, request, &mut found, &waiting.failing, true);
     // Booked before it is told to the session, which has to know what the client was really told.
     let bytes = encode(cluster, to, (ErrorCode::NONE, 0), request, &found).len_bytes();
-    let payer = (waiting.broker, waiting.client_id.as_str());
+    let payer = (waiting.broker, &waiting.client);
     let throttle_ms = cluster.book(now, payer, Kind::Fetch, bytes);
     if throttle_ms == 0 {
         return conclude(cluster, to, waiting, found);

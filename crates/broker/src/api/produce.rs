@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, TopicKey};
 use crate::group::ms_to_ns;
 use crate::log::{ProducedBatch, ProducedError};
 use crate::partition::Refused;
-use crate::quota::Kind;
+use crate::quota::{Client, Kind};
 use crate::reply::ReplyTo;
 use crate::transaction::ProducerKey;
 use crate::waiting::{Awaited, WaitingRequest};
@@ -126,7 +126,7 @@ pub(super) struct Asked<'a> {
     pub(super) now: u64,
     pub(super) broker: i32,
     pub(super) to: ReplyTo,
-    pub(super) client_id: String,
+    pub(super) client: Client,
     pub(super) request_bytes: usize,
     /// What of it fails because a script says so.
     pub(super) failing: &'a [Failing],
@@ -136,7 +136,7 @@ pub(super) struct Asked<'a> {
 #[derive(Debug)]
 pub(crate) struct WaitingProduce {
     broker: i32,
-    client_id: String,
+    client: Client,
     request_bytes: usize,
     response: ProduceResponse,
     open: Vec<Open>,
@@ -226,7 +226,7 @@ pub(super) fn serve(cluster: &mut Cluster, asked: Asked<'_>, produce: Checked) -
             .flat_map(|topic| &topic.partition_responses);
         // Without an answer, closing is the only way to say that something went wrong.
         let is_refused = all.into_iter().any(|answer| answer.error_code.is_error());
-        let payer = (broker, asked.client_id.as_str());
+        let payer = (broker, &asked.client);
         let throttle_ms = cluster.book(now, payer, Kind::Produce, asked.request_bytes);
         return if is_refused {
             Outcome::Hangup
@@ -236,7 +236,7 @@ pub(super) fn serve(cluster: &mut Cluster, asked: Asked<'_>, produce: Checked) -
     }
     let waiting = WaitingProduce {
         broker,
-        client_id: asked.client_id,
+        client: asked.client,
         request_bytes: asked.request_bytes,
         response,
         open,
@@ -506,7 +506,7 @@ pub(super) fn answer(
         let partition = topic.partition_responses.get_mut(partition_at)?;
         *partition = failed(partition.index, error);
     }
-    let payer = (waiting.broker, waiting.client_id.as_str());
+    let payer = (waiting.broker, &waiting.client);
     let throttle_ms = cluster.book(now, payer, Kind::Produce, waiting.request_bytes);
     waiting.response.throttle_time_ms = i32::try_from(throttle_ms).unwrap_or(i32::MAX);
     Some(encode(cluster, to, waiting.response))
