@@ -294,6 +294,10 @@ fn of_alert(alert: AlertDescription) -> String {
             "the broker does not accept the client's certificate, or asks for one where none is given; see \
              ssl.keystore.location"
         }
+        AlertDescription::DecryptError => {
+            "a signature does not fit: the client's certificate is signed by another key than that of the CA of this name in the \
+             broker's trust store, or its own key is not the one in its store"
+        }
         AlertDescription::CertificateExpired => "the client's certificate has expired",
         AlertDescription::CertificateRevoked => "the client's certificate is revoked",
         AlertDescription::HandshakeFailure
