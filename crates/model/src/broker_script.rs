@@ -1019,7 +1019,7 @@ mod tests {
             ),
             (
                 "rules:\n  - { throttle_time: soon }\n",
-                "a length of time such as 5ms, or",
+                "throttle_time = soon: a length of time, such as 5ms",
             ),
             ("rules: 5\n", "a list of rules"),
             ("seed: 1\n", "it would change nothing"),
