@@ -16,6 +16,9 @@ pub struct Config {
     pub listen: SocketAddr,
     /// The host name or address that clients are told, if not the one that is listened at.
     pub advertised_host: Option<String>,
+    /// Host and port that clients are told for each broker, in order of their ids, where something stands between them and the
+    /// brokers; empty for where each broker listens. It goes before `advertised_host`.
+    pub advertised: Vec<(String, u16)>,
     /// Threads that serve connections.
     pub threads: usize,
     /// What records and buffers of all brokers together may take. Beyond it the oldest records go, whatever retention
@@ -52,6 +55,7 @@ impl Default for Config {
             brokers: 1,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             advertised_host: None,
+            advertised: Vec::new(),
             threads: (cores / 2).clamp(1, 4),
             memory_bytes: 1 << 30,
             prefault_bytes: 0,
@@ -76,6 +80,16 @@ pub enum ConfigError {
         brokers: usize,
         /// The first one's port.
         first_port: u16,
+    },
+    /// Not as many advertised addresses as brokers.
+    #[error(
+        "{addresses} addresses are advertised for {brokers} brokers; give one for each, in order of their ids"
+    )]
+    Advertised {
+        /// How many addresses.
+        addresses: usize,
+        /// How many brokers.
+        brokers: usize,
     },
     /// No threads, or far too many.
     #[error("the number of threads must be from 1 to 1024, not {0}")]
@@ -113,6 +127,12 @@ impl Config {
             return Err(ConfigError::Ports {
                 brokers: self.brokers,
                 first_port,
+            });
+        }
+        if !self.advertised.is_empty() && self.advertised.len() != self.brokers {
+            return Err(ConfigError::Advertised {
+                addresses: self.advertised.len(),
+                brokers: self.brokers,
             });
         }
         if !(1..=1024).contains(&self.threads) {
@@ -201,6 +221,15 @@ mod tests {
                 ..config.clone()
             })
             .contains("too few")
+        );
+        let advertised = vec![("proxy".to_owned(), 9092)];
+        assert!(
+            check(Config {
+                brokers: 2,
+                advertised,
+                ..config.clone()
+            })
+            .contains("1 addresses are advertised for 2 brokers")
         );
         let properties = BTreeMap::from([("num.partition".to_owned(), "1".to_owned())]);
         assert_eq!(

@@ -126,10 +126,13 @@ pub fn start(config: Config) -> Result<Handle, StartError> {
             ip if ip.is_unspecified() => "localhost".to_owned(),
             ip => ip.to_string(),
         });
-    let advertised: Vec<(String, u16)> = addresses
-        .iter()
-        .map(|address| (host.clone(), address.port()))
-        .collect();
+    let advertised = match config.advertised.is_empty() {
+        true => addresses
+            .iter()
+            .map(|address| (host.clone(), address.port()))
+            .collect(),
+        false => config.advertised,
+    };
     let memory_bytes = usize::try_from(config.memory_bytes).unwrap_or(usize::MAX);
     // Somewhat more than the budget, so that buffers that are just being refilled need not be allocated anew.
     let pool = Pool::new(memory_bytes.saturating_add(memory_bytes / 8));

@@ -235,6 +235,14 @@ pub struct BrokerArguments {
     /// The host name or address that clients are told, if not the one listened at
     #[arg(long, value_name = "HOST")]
     pub advertised_host: Option<String>,
+    /// Where clients are told to find each broker, one address a broker, if something stands in between
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        conflicts_with = "advertised_host"
+    )]
+    pub advertised: Vec<String>,
     /// Memory for the records of all brokers; the oldest go when it is full
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     pub memory: ByteSize,

@@ -35,6 +35,12 @@ pub fn run(arguments: &BrokerArguments) -> Result<ExitStatus, Failure> {
         .zip(bootstrap.split(','))
         .map(|(id, address)| format!("broker {id}: {address}\n"))
         .collect();
+    if !arguments.advertised.is_empty() {
+        // Whoever stands in between needs to know where to hand on to.
+        for (id, address) in (1..).zip(handle.addresses()) {
+            text.push_str(&format!("broker {id} listens: {address}\n"));
+        }
+    }
     if let Some(address) = handle.control_address() {
         text.push_str(&format!("control: {address}\n"));
     }
@@ -85,6 +91,7 @@ fn config(arguments: &BrokerArguments) -> Result<(Config, Option<Rehearsal>), Fa
         brokers: arguments.brokers,
         listen,
         advertised_host,
+        advertised: advertised(&arguments.advertised)?,
         memory_bytes: arguments.memory.bytes(),
         prefault_bytes: arguments.prefault.bytes(),
         properties,
@@ -135,6 +142,24 @@ fn address(flag: &str, text: &str) -> Result<(SocketAddr, Option<String>), Failu
     let address = addresses.next().ok_or_else(|| wrong("the name has no address"))?;
     let is_name = host.trim_matches(['[', ']']).parse::<IpAddr>().is_err();
     Ok((address, is_name.then(|| host.to_owned())))
+}
+
+/// The hosts and ports that are advertised, as they are given: they need not be reachable from here.
+fn advertised(texts: &[String]) -> Result<Vec<(String, u16)>, Failure> {
+    let parse = |text: &String| {
+        let (host, port) = text.trim().rsplit_once(':')?;
+        let host = host.trim_matches(['[', ']']);
+        let port = port.parse().ok().filter(|port| *port != 0)?;
+        (!host.is_empty()).then(|| (host.to_owned(), port))
+    };
+    let read = |text| {
+        parse(text).ok_or_else(|| {
+            Failure::usage(format!(
+                "--advertised {text}: it is not HOST:PORT, such as proxy:9092; give one for each broker, with commas between"
+            ))
+        })
+    };
+    texts.iter().map(read).collect()
 }
 
 /// A script's text, and what it says.
@@ -229,6 +254,20 @@ fn watch_stdin(ends: Sender<()>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn advertised_addresses_are_taken_as_they_are_and_need_a_port() {
+        let given = |text: &str| advertised(&text.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(
+            given("proxy.invalid:9092,[::1]:9093"),
+            Ok(vec![("proxy.invalid".to_owned(), 9092), ("::1".to_owned(), 9093)])
+        );
+        for text in ["proxy", ":9092", "proxy:0", "proxy:many", "a:1,"] {
+            let failure = given(text).expect_err(text);
+            assert_eq!(failure.status, ExitStatus::Usage);
+            assert!(failure.messages[0].starts_with("--advertised "), "{failure:?}");
+        }
+    }
 
     #[test]
     fn an_address_is_taken_as_it_is_and_a_name_is_advertised() {
