@@ -75,6 +75,7 @@ fn config(arguments: &BrokerArguments) -> Result<(Config, Option<Rehearsal>), Fa
     };
     properties.extend(self::properties(&arguments.property)?);
     let advertised_host = arguments.advertised_host.clone().or(advertised_host);
+    let advertised = advertised(&arguments.advertised)?;
     let rehearsal = match &arguments.secured {
         Some(folder) => {
             let names: Vec<String> = Some(listen.ip())
@@ -82,6 +83,7 @@ fn config(arguments: &BrokerArguments) -> Result<(Config, Option<Rehearsal>), Fa
                 .map(|ip| ip.to_string())
                 .into_iter()
                 .chain(advertised_host.clone())
+                .chain(advertised.iter().map(|(host, _)| host.clone()))
                 .collect();
             Some(Rehearsal::prepare(folder, &names, &mut properties)?)
         }
@@ -91,7 +93,7 @@ fn config(arguments: &BrokerArguments) -> Result<(Config, Option<Rehearsal>), Fa
         brokers: arguments.brokers,
         listen,
         advertised_host,
-        advertised: advertised(&arguments.advertised)?,
+        advertised,
         memory_bytes: arguments.memory.bytes(),
         prefault_bytes: arguments.prefault.bytes(),
         properties,

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
-use wire::codec::{Layout, Message, Reader, Request, Uuid};
+use wire::codec::{Layout, Message, Reader, Request};
 use wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::messages::metadata::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use wire::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
@@ -130,6 +130,11 @@ pub struct TopicInfo {
     /// Its partitions, by index.
     pub partitions: Vec<PartitionInfo>,
 }
+
+pub use wire::codec::Uuid;
+
+/// The time-out by which a request that is not answered ends its connection, by its property's name.
+pub(crate) const REQUEST_TIMEOUT: &str = "request.timeout.ms";
 
 /// One partition.
 #[derive(Clone, Debug, PartialEq)]
@@ -637,7 +642,7 @@ impl<T> Cluster<T> {
                     .iter()
                     .find(|request| request.has_answer)
                     .is_some_and(|request| now_ns >= request.timeout_at_ns)
-                    .then_some("request.timeout.ms"),
+                    .then_some(REQUEST_TIMEOUT),
             };
             if let (Some(what), Some(conn)) = (late, link.conn()) {
                 self.actions.push(NetAction::Close { conn });

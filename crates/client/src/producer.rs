@@ -14,8 +14,10 @@ mod transaction;
 pub use transaction::{EndedTransaction, GroupMember, TransactionOutcome};
 
 use crate::admin::TopicPartition;
-use crate::cluster::{Cluster, ClusterConfig, ClusterEvent, Metadata, Node, nanos, throttle_ms};
-use crate::net::{ConnId, NetAction, NetEvent, Outgoing};
+use crate::cluster::{
+    Cluster, ClusterConfig, ClusterEvent, Metadata, Node, REQUEST_TIMEOUT, nanos, throttle_ms,
+};
+use crate::net::{CloseReason, ConnId, NetAction, NetEvent, Outgoing};
 use crate::partitioner::StickyPartitioner;
 use model::client_config::{Acks, Compression, ProducerConfig};
 use std::collections::{BTreeMap, VecDeque};
@@ -74,8 +76,10 @@ pub enum FailureKind {
     Broker(ErrorCode),
     /// `delivery.timeout.ms` passed.
     DeliveryTimeout,
-    /// The connection was lost or `request.timeout.ms` passed, and no retry was left.
+    /// The connection was lost, and no retry was left.
     ConnectionLost,
+    /// A request was not answered within `request.timeout.ms`, and no retry was left.
+    RequestTimeout,
     /// The producer's state on the broker was lost, and the batch may or may not have been appended before.
     ProducerStateLost,
     /// The codec failed.
@@ -92,6 +96,7 @@ impl std::fmt::Display for FailureKind {
             FailureKind::Broker(code) => f.write_str(code.name()),
             FailureKind::DeliveryTimeout => f.write_str("delivery.timeout.ms"),
             FailureKind::ConnectionLost => f.write_str("connection lost"),
+            FailureKind::RequestTimeout => f.write_str(REQUEST_TIMEOUT),
             FailureKind::ProducerStateLost => f.write_str("producer state lost"),
             FailureKind::Compression => f.write_str("compression"),
             FailureKind::TransactionAborted => f.write_str("transaction aborted"),
@@ -906,13 +911,13 @@ impl<T: BatchTag> Producer<T> {
                         Node::Broker(id) => Some(id),
                         Node::Bootstrap(_) => None,
                     };
-                    self.note(
-                        at_ns,
-                        broker,
-                        None,
-                        FailureKind::ConnectionLost,
-                        &reason.to_string(),
-                    );
+                    let kind = match reason {
+                        CloseReason::TimedOut {
+                            what: REQUEST_TIMEOUT,
+                        } => FailureKind::RequestTimeout,
+                        _ => FailureKind::ConnectionLost,
+                    };
+                    self.note(at_ns, broker, None, kind.clone(), &reason.to_string());
                     match tag {
                         Asked::ProducerId => self.producer_id = ProducerId::Wanted,
                         Asked::Coordinator | Asked::AddPartitions(_) | Asked::EndTransaction => {
@@ -931,19 +936,13 @@ impl<T: BatchTag> Producer<T> {
                                 if self.settings.acks == Acks::None {
                                     // Nothing would have told of a failure later either.
                                     let outcome = Outcome::Unknown {
-                                        kind: FailureKind::ConnectionLost,
+                                        kind: kind.clone(),
                                         message: reason.to_string(),
                                     };
                                     self.finish(partition, batch, at_ns, outcome);
                                     continue;
                                 }
-                                self.retry(
-                                    partition,
-                                    batch,
-                                    FailureKind::ConnectionLost,
-                                    reason.to_string(),
-                                    at_ns,
-                                );
+                                self.retry(partition, batch, kind.clone(), reason.to_string(), at_ns);
                             }
                         }
                     }

@@ -222,11 +222,10 @@ impl Thread<'_> {
         for unit in self.units.iter_mut().filter(|unit| !unit.ready) {
             if unit.consumer.is_assigned_and_positioned() {
                 let since_ns = *unit.positioned_ns.get_or_insert(now_ns);
-                let places = &self.shared.topic_places;
                 let topics = &self.books[unit.part.group].topics;
                 let partitions: usize = topics
                     .iter()
-                    .map(|&topic| places[topic + 1] - places[topic])
+                    .map(|&topic| self.shared.places.of_topic_at_start(topic))
                     .sum();
                 let members = self.plan.members_per_group.max(1);
                 let fair = partitions / members..=partitions.div_ceil(members);
@@ -239,7 +238,7 @@ impl Thread<'_> {
                 for (topic, partition, position) in unit.consumer.positions() {
                     let number = self.plan.topic_names.iter().position(|name| name == topic);
                     if let (Some(topic), Some(position)) = (number, position)
-                        && let Some(place) = self.shared.partition_place(topic, partition)
+                        && let Some(place) = self.shared.places.of(topic, partition)
                     {
                         book.is_at(place, position);
                     }
@@ -358,9 +357,14 @@ impl Thread<'_> {
                         at_ns,
                     } => {
                         self.books[unit.part.group].passed_by(u64::try_from(to - from).unwrap_or(0));
+                        let why = match to < from {
+                            false => "retention removed what lies between",
+                            true => {
+                                "the log ends before it: the topic was made anew, or records were cut off"
+                            }
+                        };
                         let label = format!(
-                            "group {group} was at offset {from}, which the log no longer has, and goes on at {to}; retention removed \
-                             what lies between"
+                            "group {group} was at offset {from}, which the log no longer has, and goes on at {to}; {why}"
                         );
                         ("offset-reset", at_ns, Some(format!("{topic}-{partition}")), label)
                     }
@@ -548,7 +552,7 @@ struct Reader<'a> {
 /// The places of partitions when all are counted through.
 fn place_of(shared: &Shared, plan: &ConsumingPlan, topic: &str, partition: i32) -> Option<usize> {
     let number = plan.topic_names.iter().position(|name| name == topic)?;
-    shared.partition_place(number, partition)
+    shared.places.of(number, partition)
 }
 
 fn places_of<'a>(
@@ -588,6 +592,6 @@ impl Reader<'_> {
     fn place(&self, topic: &str, partition: i32) -> Option<usize> {
         let mut numbers = self.book.topics.iter().copied();
         let topic = numbers.find(|&number| self.plan.topic_names[number] == topic)?;
-        self.shared.partition_place(topic, partition)
+        self.shared.places.of(topic, partition)
     }
 }

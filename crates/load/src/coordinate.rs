@@ -337,7 +337,7 @@ impl Run {
                     index,
                     group.place_in_topic,
                     group.topics.clone(),
-                    shared.partitions_in_all,
+                    shared.places.at_start(),
                     if half == Some(Half::Receiver) {
                         MOST_SENDING_PRODUCERS
                     } else {
@@ -485,16 +485,9 @@ impl Run {
             self.consumers.push(handle);
         }
         self.await_ready(consumers, began_ns, interrupt, sink)?;
-        let partitions: Vec<(String, i32)> = self
-            .gathered
-            .prepared
-            .names
-            .iter()
-            .zip(&self.gathered.prepared.partitions)
-            .flat_map(|(name, &count)| (0..count as i32).map(move |partition| (name.clone(), partition)))
-            .collect();
+        let topics = self.gathered.prepared.names.clone();
         let observer =
-            Observer::start(self.admin_config.clone(), shared.clock, partitions).map_err(|source| {
+            Observer::start(self.admin_config.clone(), shared.clock, topics).map_err(|source| {
                 LoadError::System {
                     doing: "starting a thread",
                     source,
@@ -945,6 +938,7 @@ impl Run {
         };
         if let Some(admin) = asked {
             self.gathered.committed_ahead = self.committed_ahead(admin);
+            self.see_made_anew(admin);
         }
         if !plan.keep && !plan.embedded {
             let _ = sink.take(LoadEvent::Step("removing what was made"));
@@ -987,6 +981,31 @@ impl Run {
         self.gathered.end_ns = shared.clock.now_ns();
     }
 
+    /// Topics that the run made, and that were deleted while it ran: what they held is gone, and another one of the same name is
+    /// not the run's to remove.
+    fn see_made_anew(&mut self, admin: &mut Admin) {
+        let prepared = &mut self.gathered.prepared;
+        let Ok(infos) = admin.topics(Some(&prepared.names)) else {
+            return;
+        };
+        for ((name, id), number) in prepared.names.iter().zip(&prepared.ids).zip(0..) {
+            let now = infos.get(name).filter(|info| !info.partitions.is_empty());
+            let what = match now {
+                Some(info) if info.topic_id == *id => continue,
+                Some(_) => "deleted and made anew",
+                None => "deleted",
+            };
+            prepared.made_anew.push(number);
+            self.gathered.warnings.push(Warning {
+                code: "topic-made-anew".to_owned(),
+                text: format!(
+                    "topic {name} was {what} while the load ran: records that it held are gone with it and are not called lost, \
+                     and what the brokers confirm is not known"
+                ),
+            });
+        }
+    }
+
     /// Records that groups have committed beyond what they were given; `None` where that cannot be asked.
     fn committed_ahead(&self, admin: &mut Admin) -> Option<u64> {
         if self.gathered.books.is_empty() || self.gathered.books.len() > MOST_GROUPS_ASKED {
@@ -997,7 +1016,7 @@ impl Run {
         for book in &self.gathered.books {
             for ((topic, partition), offset) in admin.committed_offsets(&book.name).ok()? {
                 let number = names.iter().position(|name| *name == topic);
-                let place = number.and_then(|number| self.gathered.shared.partition_place(number, partition));
+                let place = number.and_then(|number| self.gathered.shared.places.of(number, partition));
                 if let Some(place) = place {
                     ahead += u64::try_from(offset - book.next_offset(place)).unwrap_or(0);
                 }
@@ -1084,8 +1103,10 @@ impl Run {
         loop {
             let done = self.gathered.books.iter().all(|book| {
                 book.topics.iter().all(|&topic| {
-                    (shared.topic_places[topic]..shared.topic_places[topic + 1])
-                        .all(|place| book.next_offset(place) >= ends.offsets.get(place).copied().unwrap_or(0))
+                    ends.of_topic(topic).all(|(partition, end)| {
+                        let place = shared.places.of(topic, partition);
+                        place.is_none_or(|place| book.next_offset(place) >= end)
+                    })
                 })
             });
             if done || self.consumers.iter().all(JoinHandle::is_finished) {

@@ -12,6 +12,7 @@ pub mod keys;
 pub mod meeting;
 pub mod observer;
 pub mod payload;
+mod places;
 pub mod plan;
 pub mod prepare;
 pub mod producing;

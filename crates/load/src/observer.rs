@@ -3,6 +3,7 @@
 use crate::channel::receive_within;
 use client::admin::{Admin, OffsetAt, TopicPartition};
 use client::clock::RunClock;
+use client::cluster::Uuid;
 use model::client_config::AdminConfig;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
@@ -20,26 +21,50 @@ pub struct Observer {
 /// The end offsets at one moment.
 #[derive(Clone, Debug)]
 pub struct EndOffsets {
-    /// By the places of the partitions.
-    pub offsets: Vec<i64>,
+    /// By the topics' numbers.
+    pub topics: Vec<TopicEnds>,
     /// When they were told: the middle of asking and answer, on the clock.
     pub at_ns: u64,
+}
+
+/// The end offsets of one topic.
+#[derive(Clone, Debug)]
+pub struct TopicEnds {
+    /// Which topic of that name; all zero before Kafka 2.8.
+    pub id: Uuid,
+    /// By partition, those included that were added while the load ran.
+    pub offsets: Vec<i64>,
 }
 
 impl EndOffsets {
     /// Over all partitions.
     pub fn sum(&self) -> u64 {
-        self.offsets.iter().map(|&offset| offset.max(0) as u64).sum()
+        let offsets = self.topics.iter().flat_map(|topic| &topic.offsets);
+        offsets.map(|&offset| offset.max(0) as u64).sum()
+    }
+
+    /// What they have grown by since; `None` where a topic is not the one that it was, or a log has been cut.
+    pub fn grown_since(&self, before: &EndOffsets) -> Option<u64> {
+        let is_same = |(now, before): (&TopicEnds, &TopicEnds)| {
+            let has_fallen = |(now, before): (&i64, &i64)| now < before;
+            now.id == before.id && !now.offsets.iter().zip(&before.offsets).any(has_fallen)
+        };
+        match self.topics.iter().zip(&before.topics).all(is_same) {
+            true => self.sum().checked_sub(before.sum()),
+            false => None,
+        }
+    }
+
+    /// The partitions of the topic with that number, and their end offsets.
+    pub fn of_topic(&self, topic: usize) -> impl Iterator<Item = (i32, i64)> + '_ {
+        let topic = self.topics.get(topic);
+        (0..).zip(topic.into_iter().flat_map(|topic| topic.offsets.iter().copied()))
     }
 }
 
 impl Observer {
-    /// Connects in its own thread.
-    pub fn start(
-        config: AdminConfig,
-        clock: RunClock,
-        partitions: Vec<TopicPartition>,
-    ) -> std::io::Result<Observer> {
+    /// Connects in its own thread, and asks for the offsets of these topics.
+    pub fn start(config: AdminConfig, clock: RunClock, topics: Vec<String>) -> std::io::Result<Observer> {
         let (ask, asked) = mpsc::channel();
         let (answer, answers) = mpsc::channel();
         let thread = std::thread::Builder::new()
@@ -51,9 +76,9 @@ impl Observer {
                         admin = Admin::connect(&config, clock, Duration::from_secs(10)).ok();
                     }
                     let asked_ns = clock.now_ns();
-                    let offsets = admin.as_mut().and_then(|admin| end_offsets(admin, &partitions));
+                    let ends = admin.as_mut().and_then(|admin| end_offsets(admin, &topics));
                     let at_ns = asked_ns / 2 + clock.now_ns() / 2;
-                    let ends = offsets.map(|offsets| EndOffsets { offsets, at_ns });
+                    let ends = ends.map(|topics| EndOffsets { topics, at_ns });
                     if answer.send(ends).is_err() {
                         return;
                     }
@@ -106,17 +131,26 @@ impl Observer {
     }
 }
 
-fn end_offsets(admin: &mut Admin, partitions: &[TopicPartition]) -> Option<Vec<i64>> {
-    let listed = admin.list_offsets(partitions, OffsetAt::Latest).ok()?;
-    partitions
+fn end_offsets(admin: &mut Admin, names: &[String]) -> Option<Vec<TopicEnds>> {
+    // Partitions may have been added, and a topic may be another one of the same name.
+    let infos = admin.topics(Some(names)).ok()?;
+    let count = |name: &String| infos.get(name).map_or(0, |info| info.partitions.len() as i32);
+    let partitions: Vec<TopicPartition> = names
         .iter()
-        .map(|partition| {
-            listed
-                .get(partition)?
-                .as_ref()
-                .ok()?
-                .as_ref()
-                .map(|listed| listed.offset)
+        .flat_map(|name| (0..count(name)).map(move |partition| (name.clone(), partition)))
+        .collect();
+    let listed = admin.list_offsets(&partitions, OffsetAt::Latest).ok()?;
+    let offset = |partition: TopicPartition| {
+        let listed = listed.get(&partition)?.as_ref().ok()?.as_ref()?;
+        Some(listed.offset)
+    };
+    let ends = |name: &String| {
+        let info = infos.get(name).filter(|info| !info.partitions.is_empty())?;
+        let offsets = (0..count(name)).map(|partition| offset((name.clone(), partition)));
+        Some(TopicEnds {
+            id: info.topic_id,
+            offsets: offsets.collect::<Option<_>>()?,
         })
-        .collect()
+    };
+    names.iter().map(ends).collect()
 }

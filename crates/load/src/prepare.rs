@@ -3,7 +3,7 @@
 use crate::plan::{LoadError, LoadPlan};
 use client::admin::{Admin, ConfigResource, ConfigSource, Layout, NewTopic};
 use client::batch::{BatchBuilder, HEADER_LEN, RecordHeaders};
-use client::cluster::TopicInfo;
+use client::cluster::{TopicInfo, Uuid};
 use model::result::{self, BrokerConfigs, ClusterBroker, Setting, TopicConfigs, Warning};
 use model::units::TargetRate;
 use model::workload::{PhaseLength, Workload};
@@ -56,6 +56,10 @@ const GROUP_ID_NOT_FOUND: i16 = 69;
 pub struct Prepared {
     /// Names, by the topics' numbers.
     pub names: Vec<String>,
+    /// Their ids; all zero before Kafka 2.8.
+    pub ids: Vec<Uuid>,
+    /// The numbers of those that were deleted while the load ran, whether or not others of the same names were made.
+    pub made_anew: Vec<usize>,
     /// Partitions of each.
     pub partitions: Vec<usize>,
     /// Copies of each partition.
@@ -224,6 +228,7 @@ fn finish(
         })?;
     for name in &prepared.names {
         let info: Option<&TopicInfo> = infos.get(name);
+        prepared.ids.push(info.map_or(Uuid::ZERO, |info| info.topic_id));
         prepared
             .partitions
             .push(info.map_or(0, |info| info.partitions.len()));
@@ -510,12 +515,17 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
     if keep || !prepared.created || prepared.names.is_empty() {
         return Vec::new();
     }
-    match admin.delete_topics(&prepared.names) {
+    let ours = (0..).zip(&prepared.names);
+    let ours = ours.filter(|(number, _)| !prepared.made_anew.contains(number));
+    let names: Vec<String> = ours.map(|(_, name)| name.clone()).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    match admin.delete_topics(&names) {
         Ok(outcomes) => {
             // Brokers forget them a moment after the controller has; who looks then should not find them.
-            let _ = admin.await_deleted(&prepared.names, GONE_WITHIN);
-            prepared
-            .names
+            let _ = admin.await_deleted(&names, GONE_WITHIN);
+            names
             .iter()
             .zip(outcomes)
             // One that the brokers do not know is gone, as after an answer that came too late.
@@ -525,8 +535,7 @@ pub fn remove_topics(admin: &mut Admin, prepared: &Prepared, keep: bool) -> Vec<
             })
             .collect()
         }
-        Err(error) => prepared
-            .names
+        Err(error) => names
             .iter()
             .map(|name| (name.clone(), error.to_string()))
             .collect(),

@@ -729,7 +729,7 @@ impl Thread<'_> {
             if let (Some(written_ns), Outcome::Acknowledged { .. }) = (finished.written_ns, &finished.outcome)
             {
                 let service_ns = ended_ns.saturating_sub(written_ns);
-                if shared.partitions_in_all <= MOST_PARTITION_HISTOGRAMS {
+                if shared.places.at_start() <= MOST_PARTITION_HISTOGRAMS {
                     partition
                         .service
                         .get_or_insert_with(Box::default)
@@ -808,7 +808,7 @@ impl Thread<'_> {
                     count: run.count.into(),
                 };
                 *offset += i64::from(run.count);
-                let place = shared.partition_place(unit.part.topic, finished.partition);
+                let place = shared.places.of(unit.part.topic, finished.partition);
                 if let Some(place) = place {
                     self.matched.clear();
                     indices[place]

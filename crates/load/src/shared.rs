@@ -3,6 +3,7 @@
 
 use crate::host::{self, CpuTime};
 use crate::meeting::SenderClock;
+use crate::places::{ByPlace, Places};
 use crate::producing::ProducerPart;
 use crate::recorder::Interval;
 use client::clock::RunClock;
@@ -119,10 +120,8 @@ pub struct Shared {
     pub phases: Vec<LoadPhase>,
     /// Whether every phase ends at a time.
     pub phases_end_by_time: bool,
-    /// Partitions of all topics.
-    pub partitions_in_all: usize,
-    /// The place of each topic's first partition when all are counted through, and their end.
-    pub topic_places: Vec<usize>,
+    /// The places of the topics' partitions.
+    pub places: Places,
     /// Each producer's share, by its number; `None` at rate max.
     pub shares: Vec<Option<Share>>,
     /// Each producer's sequence numbers by phase.
@@ -130,7 +129,7 @@ pub struct Shared {
     /// Whether what was acknowledged is kept to be held against what is consumed.
     pub verifies: bool,
     /// For records without a stamp: due times by partition and offset, one a partition.
-    pub offset_indices: Option<Vec<Mutex<OffsetIndex>>>,
+    pub offset_indices: Option<ByPlace<Mutex<OffsetIndex>>>,
     /// The time of another run that sends what this one consumes, where the two share a run id.
     pub sender_clock: Option<SenderClock>,
     /// Producers and consumers that are ready.
@@ -161,23 +160,15 @@ impl Shared {
         groups_by_offset: Option<usize>,
         drain_limit_ns: u64,
     ) -> Shared {
-        let mut topic_places = vec![0];
-        for partitions in partitions_by_topic {
-            topic_places.push(topic_places[topic_places.len() - 1] + partitions);
-        }
-        let partitions_in_all = topic_places[topic_places.len() - 1];
-        let offset_indices = groups_by_offset.map(|groups| {
-            (0..partitions_in_all)
-                .map(|_| Mutex::new(OffsetIndex::new(groups)))
-                .collect()
-        });
+        let places = Places::new(partitions_by_topic);
+        let offset_indices = groups_by_offset
+            .map(|groups| ByPlace::new(places.at_start(), move || Mutex::new(OffsetIndex::new(groups))));
         Shared {
             clock,
             run_id,
             phases_end_by_time: phases.iter().all(|phase| phase.end_ns.is_some()),
             phases,
-            partitions_in_all,
-            topic_places,
+            places,
             shares,
             sequences,
             verifies,
@@ -273,13 +264,6 @@ impl Shared {
             .iter()
             .position(|range| sequence < range.end)
             .unwrap_or(self.phases.len() - 1)
-    }
-
-    /// The place of a partition when all are counted through.
-    #[inline]
-    pub fn partition_place(&self, topic: usize, partition: i32) -> Option<usize> {
-        let place = self.topic_places[topic] + usize::try_from(partition).ok()?;
-        (place < self.topic_places[topic + 1]).then_some(place)
     }
 
     /// Hands a thread's interval to the coordinator, and gives the thread an empty one.

@@ -7,7 +7,6 @@ use crate::recorder::{LATE_NS, METRICS, PhaseSheet, TransactionSheet};
 use crate::shared::Shared;
 use crate::verify::GroupBook;
 use client::clock::RunClock;
-use client::producer::FailureKind;
 use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
 use model::client_config::Acks;
@@ -140,14 +139,6 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             ),
         });
     }
-    if is_made_again(&gathered) {
-        warnings.push(Warning {
-            code: "topic-made-again".to_owned(),
-            text: "a topic was deleted and made again during the run: what was acknowledged before is gone with the old one, what \
-                   nobody had read of it counts as lost, and what brokers confirm cannot be told"
-                .to_owned(),
-        });
-    }
     let (clock_domain, clocks) = clocks(&gathered);
     if let Some(warning) = clocks.and_then(|clocks| clock_warning(clock_domain, clocks, &phases)) {
         warnings.push(warning);
@@ -210,31 +201,17 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
     }
 }
 
-/// Whether a topic of the load was deleted and made again under it.
-fn is_made_again(gathered: &Gathered) -> bool {
-    let kind = FailureKind::TopicMadeAgain.to_string();
-    gathered.errors.contains_key(&kind)
-}
-
 /// What the end offsets grew by between two samples, on topics that nobody else writes to, and the time between them.
 fn confirmed_between(gathered: &Gathered, from: usize, to: usize) -> Option<(u64, f64)> {
     if !gathered.prepared.created || from == to || gathered.shared.shares.is_empty() {
-        return None;
-    }
-    // What was appended to a topic that is gone, or to a log that was cut, cannot be told by offsets any more.
-    if is_made_again(gathered) {
         return None;
     }
     let (before, after) = (
         gathered.confirmed.get(from)?.as_ref()?,
         gathered.confirmed.get(to)?.as_ref()?,
     );
-    let has_fallen = |(before, after): (&i64, &i64)| after < before;
-    if before.offsets.iter().zip(&after.offsets).any(has_fallen) {
-        return None;
-    }
     Some((
-        after.sum().checked_sub(before.sum())?,
+        after.grown_since(before)?,
         after.at_ns.saturating_sub(before.at_ns) as f64 / 1e9,
     ))
 }
@@ -444,8 +421,9 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
         sum.redelivered_count += found.redelivered;
         sum.corrupt_count += found.corrupt;
         sum.foreign_count += found.foreign;
-        if is_sent_by_another {
-            // What was acknowledged is known to the run that sent.
+        let is_made_anew = |topic: &usize| gathered.prepared.made_anew.contains(topic);
+        if is_sent_by_another || book.topics.iter().any(is_made_anew) {
+            // What was acknowledged is known to the run that sent; and what went with a topic is not told from what was lost.
             continue;
         }
         let mut missing = 0;
@@ -475,15 +453,22 @@ fn verification(plan: &LoadPlan, gathered: &Gathered) -> Option<Verification> {
 /// Offsets at the ends of a group's partitions that it had not read at the end.
 fn unread(gathered: &Gathered, book: &GroupBook) -> Option<u64> {
     let ends = gathered.confirmed.last()?.as_ref()?;
-    let places = &gathered.shared.topic_places;
     let of_topic = |topic: usize| {
-        (places[topic]..places[topic + 1])
-            .map(|place| {
-                (ends.offsets.get(place).copied().unwrap_or(0) - book.next_offset(place)).max(0) as u64
-            })
+        ends.of_topic(topic)
+            .filter_map(|(partition, end)| Some((gathered.shared.places.of(topic, partition)?, end)))
+            .map(|(place, end)| (end - book.next_offset(place)).max(0) as u64)
             .sum::<u64>()
     };
     Some(book.topics.iter().map(|&topic| of_topic(topic)).sum())
+}
+
+/// Partitions of the topic with that number, those included that were added while the load ran.
+fn partitions_at_end(gathered: &Gathered, topic: usize) -> usize {
+    let ends = gathered.confirmed.iter().rev().flatten().next();
+    let at_end = ends
+        .and_then(|ends| ends.topics.get(topic))
+        .map_or(0, |topic| topic.offsets.len());
+    at_end.max(gathered.prepared.partitions[topic])
 }
 
 fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<Partition> {
@@ -503,7 +488,7 @@ fn partitions(gathered: &Gathered, sheet: &PhaseSheet, plan: &LoadPlan) -> Vec<P
             .producer_ends
             .iter()
             .find(|end| end.index as usize % topics == topic);
-        for partition in 0..gathered.prepared.partitions[topic] as i32 {
+        for partition in 0..partitions_at_end(gathered, topic) as i32 {
             let found = sheet.partitions.get(&(topic, partition));
             let count = found.map_or(0, |found| found.acknowledged);
             let service = found
@@ -726,7 +711,7 @@ fn topics(gathered: &Gathered) -> Vec<Topic> {
         .enumerate()
         .map(|(place, name)| Topic {
             name: name.clone(),
-            partitions_count: prepared.partitions[place] as u32,
+            partitions_count: partitions_at_end(gathered, place) as u32,
             replication_factor_count: prepared.replication_factors[place],
             created_by_us: prepared.created,
             kept: !prepared.created || gathered.topics_left.contains(name),
@@ -872,7 +857,7 @@ fn warn(
         );
     }
     if let Some(totals) = measured.and_then(|phase| phase.totals.as_ref())
-        && let (Some(wire), true) = (totals.wire_bytes, shared.partitions_in_all > 0)
+        && let (Some(wire), true) = (totals.wire_bytes, shared.places.at_start() > 0)
     {
         let copies = u64::from(plan.target.replication_factor.unwrap_or(1).max(1));
         let retention = "retention was not reached".to_owned();

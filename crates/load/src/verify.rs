@@ -5,6 +5,7 @@
 //! runs of neighbouring records are judged together, so a lock is taken once a batch.
 
 use crate::meeting::{Placed, SenderClock};
+use crate::places::ByPlace;
 use crate::recorder::Interval;
 use crate::shared::Shared;
 use client::batch::{Batch, crc32c};
@@ -36,8 +37,8 @@ pub struct GroupBook {
     pub place_in_topic: usize,
     /// The numbers of the topics that it reads.
     pub topics: Vec<usize>,
-    orders: Vec<Mutex<PartitionOrder>>,
-    next_offsets: Vec<AtomicI64>,
+    orders: ByPlace<Mutex<PartitionOrder>>,
+    next_offsets: ByPlace<AtomicI64>,
     delivered: Vec<Mutex<SequenceSet>>,
     checked: AtomicU64,
     reordered: AtomicU64,
@@ -47,7 +48,7 @@ pub struct GroupBook {
     corrupt: AtomicU64,
     foreign: AtomicU64,
     /// By place: since when no member has the partition; 0 while one has it.
-    unassigned_since_ns: Vec<AtomicU64>,
+    unassigned_since_ns: ByPlace<AtomicU64>,
     unassigned_ns: AtomicU64,
     revocations: AtomicU64,
 }
@@ -70,7 +71,7 @@ pub struct Found {
 }
 
 impl GroupBook {
-    /// Nothing given yet. `partitions` and `producers` are those of all topics together.
+    /// Nothing given yet. `partitions` and `producers` are those of all topics together, when the load begins.
     pub fn new(
         name: String,
         index: usize,
@@ -84,10 +85,8 @@ impl GroupBook {
             index,
             place_in_topic,
             topics,
-            orders: (0..partitions)
-                .map(|_| Mutex::new(PartitionOrder::new()))
-                .collect(),
-            next_offsets: (0..partitions).map(|_| AtomicI64::new(0)).collect(),
+            orders: ByPlace::new(partitions, || Mutex::new(PartitionOrder::new())),
+            next_offsets: ByPlace::new(partitions, || AtomicI64::new(0)),
             delivered: (0..producers).map(|_| Mutex::new(SequenceSet::new())).collect(),
             checked: AtomicU64::new(0),
             reordered: AtomicU64::new(0),
@@ -96,7 +95,7 @@ impl GroupBook {
             expired: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
             foreign: AtomicU64::new(0),
-            unassigned_since_ns: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
+            unassigned_since_ns: ByPlace::new(partitions, || AtomicU64::new(0)),
             unassigned_ns: AtomicU64::new(0),
             revocations: AtomicU64::new(0),
         }
