@@ -186,6 +186,119 @@ pub fn resume(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
     named(workspace, name)?.resume(node)
 }
 
+/// Ends a node in order (SIGTERM), waits until it is gone, and leaves its data.
+pub fn stop(workspace: &Workspace, name: &str, node: u32) -> Result<()> {
+    named(workspace, name)?.stop(node)
+}
+
+/// A cluster that is up as long as this value.
+pub struct Running<'a> {
+    workspace: &'a Workspace,
+    name: String,
+    bootstrap: String,
+    is_kept: bool,
+}
+
+impl<'a> Running<'a> {
+    /// The same, but one of this name that is whole is taken as it is, and stays up when this value is dropped.
+    pub fn join(
+        workspace: &'a Workspace,
+        name: &str,
+        brokers: u32,
+        properties: &[(&str, &str)],
+    ) -> Result<Running<'a>> {
+        let cluster = Cluster::find(workspace, name)?.filter(Cluster::is_whole);
+        let mut running = match cluster {
+            Some(cluster) => Running {
+                workspace,
+                name: name.to_owned(),
+                bootstrap: cluster.bootstrap(),
+                is_kept: true,
+            },
+            None => Running::start(workspace, name, brokers, properties)?,
+        };
+        running.is_kept = true;
+        Ok(running)
+    }
+
+    /// Starts the newest release anew, under that name, with these broker properties.
+    pub fn start(
+        workspace: &'a Workspace,
+        name: &str,
+        brokers: u32,
+        properties: &[(&str, &str)],
+    ) -> Result<Running<'a>> {
+        // One that an interrupted chore has left is not fresh.
+        down(workspace, name)?;
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let plan = Plan {
+            name: name.to_owned(),
+            version: DEFAULT_VERSION.parse().map_err(anyhow::Error::msg)?,
+            brokers,
+            properties: properties.iter().map(owned).collect(),
+            secured: false,
+        };
+        eprintln!("starting Apache Kafka {}", plan.version);
+        let bootstrap = up(workspace, &plan)?;
+        Ok(Running {
+            workspace,
+            name: plan.name,
+            bootstrap,
+            is_kept: false,
+        })
+    }
+
+    /// `host:port,host:port,…`
+    pub fn bootstrap(&self) -> &str {
+        &self.bootstrap
+    }
+
+    /// See [`kill`].
+    pub fn kill(&self, node: u32) -> Result<()> {
+        kill(self.workspace, &self.name, node)
+    }
+
+    /// See [`stop`].
+    pub fn stop(&self, node: u32) -> Result<()> {
+        stop(self.workspace, &self.name, node)
+    }
+
+    /// See [`restart`].
+    pub fn restart(&self, node: u32) -> Result<()> {
+        restart(self.workspace, &self.name, node)
+    }
+
+    /// See [`pause`].
+    pub fn pause(&self, node: u32) -> Result<()> {
+        pause(self.workspace, &self.name, node)
+    }
+
+    /// See [`resume`].
+    pub fn resume(&self, node: u32) -> Result<()> {
+        resume(self.workspace, &self.name, node)
+    }
+
+    /// Where a node keeps its records, the cluster's metadata among them.
+    pub fn data_directory(&self, node: u32) -> Result<std::path::PathBuf> {
+        Ok(named(self.workspace, &self.name)?.data_directory(node))
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
+        }
+        // What cannot be stopped now is stopped before the next start.
+        let _ = down(self.workspace, &self.name);
+    }
+}
+
+/// The broker that coordinates a group or, else, a transactional id.
+pub fn coordinator(bootstrap: &str, key: &str, is_group: bool) -> Result<u32> {
+    probe::coordinator(bootstrap, key, is_group).with_context(|| format!("no coordinator of {key} is known"))
+}
+
 fn named(workspace: &Workspace, name: &str) -> Result<Cluster> {
     Cluster::find(workspace, name)?.with_context(|| format!("no cluster {name} is up"))
 }

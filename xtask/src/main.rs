@@ -13,9 +13,12 @@
     reason = "chores wait for processes, and read JAVA_HOME, CARGO and the like"
 )]
 
+mod accounts;
 mod bench;
 mod check;
 mod debian;
+mod draw;
+mod failures;
 mod fuzz;
 mod kafka;
 mod process;

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use crate::accounts;
+use crate::draw::Draw;
 use crate::kafka;
 use crate::status;
 use crate::test::{Counts, counted, ended, prepare_interop};
@@ -32,7 +34,7 @@ pub fn run(workspace: &Workspace, minutes: u64, seed: Option<u64>) -> Result<Exi
     prepare_interop(workspace)?;
     if let Some(seed) = seed {
         let real = is_on_real_kafka(seed)
-            .then(|| RealKafka::start(workspace))
+            .then(|| real_kafka(workspace))
             .transpose()?;
         let counts = counted(&format!("seed {seed}"), slice(workspace, seed, real.as_ref()));
         return ended(workspace, "test --soak --seed", start, counts, "");
@@ -46,7 +48,7 @@ pub fn run(workspace: &Workspace, minutes: u64, seed: Option<u64>) -> Result<Exi
         }
     }
     let first = status::now_seconds();
-    let real = RealKafka::start(workspace)?;
+    let real = real_kafka(workspace)?;
     // A run that was cut short on this commit has done its part of the time.
     let before = SLICE * progress.passed_of("seed ") as u32;
     let length = Duration::from_secs(60 * minutes).saturating_sub(before);
@@ -69,32 +71,6 @@ pub fn run(workspace: &Workspace, minutes: u64, seed: Option<u64>) -> Result<Exi
 
 fn is_on_real_kafka(seed: u64) -> bool {
     seed % 2 == 1
-}
-
-/// Numbers that follow from a seed (SplitMix64).
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// From the first to the last, both included.
-    fn between(&mut self, first: u64, last: u64) -> u64 {
-        first + self.next() % (last - first + 1)
-    }
-
-    fn one_of<'a>(&mut self, list: &[&'a str]) -> &'a str {
-        list[(self.next() % list.len() as u64) as usize]
-    }
-
-    fn one_in(&mut self, many: u64) -> bool {
-        self.next().is_multiple_of(many)
-    }
 }
 
 /// The workload and the client properties of a slice.
@@ -202,54 +178,30 @@ fn script(draw: &mut Draw) -> String {
     text
 }
 
-/// A real cluster that is up as long as this value.
-struct RealKafka<'a> {
-    workspace: &'a Workspace,
-    bootstrap: String,
+fn real_kafka(workspace: &Workspace) -> Result<kafka::Running<'_>> {
+    let properties = [("group.initial.rebalance.delay.ms", "200")];
+    kafka::Running::start(workspace, CLUSTER, BROKERS, &properties)
 }
 
-impl<'a> RealKafka<'a> {
-    fn start(workspace: &'a Workspace) -> Result<RealKafka<'a>> {
-        kafka::down(workspace, CLUSTER)?;
-        let plan = kafka::Plan {
-            name: CLUSTER.to_owned(),
-            version: kafka::DEFAULT_VERSION.parse().map_err(anyhow::Error::msg)?,
-            brokers: BROKERS,
-            properties: vec![("group.initial.rebalance.delay.ms".to_owned(), "200".to_owned())],
-            secured: false,
-        };
-        eprintln!("starting Apache Kafka {}", plan.version);
-        let bootstrap = kafka::up(workspace, &plan)?;
-        Ok(RealKafka { workspace, bootstrap })
-    }
-
-    /// Kills or pauses one node after the other, at drawn times, as long as the child runs; all of them run at the end.
-    fn trouble(&self, draw: &mut Draw, child: &mut Child) -> Result<()> {
-        loop {
-            let wait = Duration::from_millis(draw.between(1000, 4000));
-            if has_ended_within(child, wait)? {
-                return Ok(());
-            }
-            let node = draw.between(1, BROKERS.into()) as u32;
-            let away = Duration::from_millis(draw.between(500, 4000));
-            if draw.one_in(2) {
-                kafka::kill(self.workspace, CLUSTER, node)?;
-                has_ended_within(child, away)?;
-                kafka::restart(self.workspace, CLUSTER, node)?;
-            } else {
-                kafka::pause(self.workspace, CLUSTER, node)?;
-                let ended = has_ended_within(child, away);
-                kafka::resume(self.workspace, CLUSTER, node)?;
-                ended?;
-            }
+/// Kills or pauses one node after the other, at drawn times, as long as the child runs; all of them run at the end.
+fn trouble(real: &kafka::Running<'_>, draw: &mut Draw, child: &mut Child) -> Result<()> {
+    loop {
+        let wait = Duration::from_millis(draw.between(1000, 4000));
+        if has_ended_within(child, wait)? {
+            return Ok(());
         }
-    }
-}
-
-impl Drop for RealKafka<'_> {
-    fn drop(&mut self) {
-        // What cannot be stopped now is stopped before the next start.
-        let _ = kafka::down(self.workspace, CLUSTER);
+        let node = draw.between(1, BROKERS.into()) as u32;
+        let away = Duration::from_millis(draw.between(500, 4000));
+        if draw.one_in(2) {
+            real.kill(node)?;
+            has_ended_within(child, away)?;
+            real.restart(node)?;
+        } else {
+            real.pause(node)?;
+            let ended = has_ended_within(child, away);
+            real.resume(node)?;
+            ended?;
+        }
     }
 }
 
@@ -265,8 +217,8 @@ fn has_ended_within(child: &mut Child, time: Duration) -> Result<bool> {
 }
 
 /// One run, as its seed has it, and the checks of its result.
-fn slice(workspace: &Workspace, seed: u64, real: Option<&RealKafka<'_>>) -> Result<Counts> {
-    let mut draw = Draw(seed);
+fn slice(workspace: &Workspace, seed: u64, real: Option<&kafka::Running<'_>>) -> Result<Counts> {
+    let mut draw = Draw::of(seed);
     let load = Load::draw(&mut draw);
     let home = workspace.target().join("soak");
     fs::create_dir_all(&home)?;
@@ -274,7 +226,7 @@ fn slice(workspace: &Workspace, seed: u64, real: Option<&RealKafka<'_>>) -> Resu
     let real = real.filter(|_| is_on_real_kafka(seed));
     let at = match real {
         Some(real) => {
-            command.args(["--bootstrap-server", &real.bootstrap]);
+            command.args(["--bootstrap-server", real.bootstrap()]);
             "Apache Kafka"
         }
         None => {
@@ -291,10 +243,10 @@ fn slice(workspace: &Workspace, seed: u64, real: Option<&RealKafka<'_>>) -> Resu
     );
     let (mut child, output) = spawn(command, &home)?;
     if let Some(real) = real {
-        real.trouble(&mut draw, &mut child)?;
+        trouble(real, &mut draw, &mut child)?;
     }
     let result = result_of(child, &output)?;
-    let broken = broken(&result, load.is_transactional);
+    let broken = accounts::broken(&result, load.is_transactional);
     for what in &broken {
         eprintln!("seed {seed}: {what}");
     }
@@ -396,60 +348,6 @@ fn result_of(mut child: Child, output: &std::path::Path) -> Result<Value> {
     })
 }
 
-/// What does not hold of a result that must.
-fn broken(result: &Value, is_transactional: bool) -> Vec<String> {
-    let mut broken = Vec::new();
-    let totals = &result["whole_run"];
-    let count = |name: &str| totals[name].as_u64().unwrap_or(0);
-    let mut must = |holds: bool, what: &str| {
-        if !holds {
-            broken.push(what.to_owned());
-        }
-    };
-    must(
-        result["status"]["state"] == "complete",
-        "the run did not complete",
-    );
-    must(
-        count("due_count") == count("unsent_count") + count("sent_count"),
-        "due = unsent + sent",
-    );
-    let open = count("unknown_count") + count("unfinished_count");
-    must(
-        count("sent_count") == count("acknowledged_count") + count("refused_count") + open,
-        "sent = acknowledged + refused + unknown + unfinished",
-    );
-    let confirmed = totals["confirmed_count"].as_u64();
-    must(confirmed.is_some(), "the brokers' end offsets were not known");
-    if let Some(confirmed) = confirmed {
-        must(
-            count("acknowledged_count") <= confirmed,
-            "what was acknowledged is in the log (acknowledged ≤ confirmed)",
-        );
-        // A transaction that is aborted may leave in the log what was refused of it.
-        let aborted = totals["transactions"]["aborted_count"].as_u64().unwrap_or(0) > 0;
-        must(
-            confirmed <= count("acknowledged_count") + open || (is_transactional && aborted),
-            "nothing is in the log twice (confirmed ≤ acknowledged + unknown + unfinished)",
-        );
-    }
-    let found = &totals["verification"];
-    for name in [
-        "lost_count",
-        "unread_count",
-        "duplicated_count",
-        "reordered_count",
-        "corrupt_count",
-        "foreign_count",
-    ] {
-        must(found[name] == 0, &format!("{name} is 0"));
-    }
-    let ahead = &found["committed_ahead_count"];
-    must(ahead == 0, "committed offsets are not ahead of what was given");
-    must(count("sent_count") > 0, "anything was sent at all");
-    broken
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -457,39 +355,9 @@ mod tests {
     #[test]
     fn a_seed_always_gives_the_same_slice() {
         for seed in 0..50 {
-            assert_eq!(Load::draw(&mut Draw(seed)), Load::draw(&mut Draw(seed)));
-            assert_eq!(script(&mut Draw(seed)), script(&mut Draw(seed)));
+            assert_eq!(Load::draw(&mut Draw::of(seed)), Load::draw(&mut Draw::of(seed)));
+            assert_eq!(script(&mut Draw::of(seed)), script(&mut Draw::of(seed)));
         }
-        assert_ne!(Load::draw(&mut Draw(1)), Load::draw(&mut Draw(2)));
-    }
-
-    #[test]
-    fn what_does_not_hold_is_named() {
-        let sound = serde_json::json!({
-            "status": { "state": "complete" },
-            "whole_run": {
-                "due_count": 10, "unsent_count": 1, "sent_count": 9, "acknowledged_count": 8, "refused_count": 0,
-                "unknown_count": 1, "unfinished_count": 0, "confirmed_count": 9,
-                "verification": {
-                    "lost_count": 0, "unread_count": 0, "duplicated_count": 0, "reordered_count": 0, "corrupt_count": 0,
-                    "foreign_count": 0, "committed_ahead_count": 0
-                }
-            }
-        });
-        assert_eq!(broken(&sound, false), Vec::<String>::new());
-        for (path, value) in [
-            ("/whole_run/verification/lost_count", 1),
-            ("/whole_run/verification/duplicated_count", 1),
-            ("/whole_run/verification/reordered_count", 1),
-            ("/whole_run/verification/committed_ahead_count", 3),
-            ("/whole_run/confirmed_count", 7),
-            ("/whole_run/confirmed_count", 10),
-            ("/whole_run/refused_count", 1),
-            ("/whole_run/unsent_count", 0),
-        ] {
-            let mut result = sound.clone();
-            *result.pointer_mut(path).expect("it is there") = value.into();
-            assert_eq!(broken(&result, false).len(), 1, "{path} = {value}");
-        }
+        assert_ne!(Load::draw(&mut Draw::of(1)), Load::draw(&mut Draw::of(2)));
     }
 }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::tier::Progress;
 use crate::workspace::Workspace;
-use crate::{debian, kafka, soak, status, suites};
+use crate::{debian, failures, kafka, soak, status, suites};
 
 /// The cluster that the interop tests use, apart from one that a person has started.
 const CLUSTER: &str = "test";
@@ -40,6 +40,13 @@ pub struct Arguments {
     /// Drawn loads while brokers go and come back, on embedded brokers and on real Kafka, and what must hold for all of them
     #[arg(long, conflicts_with_all = ["versions", "interop"])]
     soak: bool,
+    /// Networks that break or are slow, brokers and coordinators that move, disks that fill up, topics that change; goes on
+    /// where it stopped
+    #[arg(long, conflicts_with_all = ["versions", "interop", "soak"])]
+    failures: bool,
+    /// With --failures: only this case; may be repeated
+    #[arg(long = "case", requires = "failures")]
+    cases: Vec<String>,
     /// With --soak: for about so many minutes
     #[arg(long, default_value_t = 30, requires = "soak")]
     minutes: u64,
@@ -59,6 +66,9 @@ pub fn run(workspace: &Workspace, arguments: &Arguments) -> Result<ExitCode> {
     }
     if arguments.soak {
         return soak::run(workspace, arguments.minutes, arguments.seed);
+    }
+    if arguments.failures {
+        return failures::run(workspace, &arguments.cases);
     }
     let start = Instant::now();
     let mut counts = Counts::default();

@@ -163,6 +163,11 @@ impl Cluster {
         self.processes().any(Process::is_alive)
     }
 
+    /// Whether all nodes run.
+    pub fn is_whole(&self) -> bool {
+        self.nodes.iter().all(Node::is_alive)
+    }
+
     /// An error that says what differs, if this is not the cluster that is asked for.
     pub fn ensure_is(&self, plan: &Plan) -> Result<()> {
         let is_asked_for = self.version == plan.version
@@ -223,6 +228,18 @@ impl Cluster {
             Some(process) if process.is_alive() => process.kill(),
             _ => bail!("node {id} is down already"),
         }
+    }
+
+    /// Ends one node in order, and leaves its data.
+    pub fn stop(&self, id: u32) -> Result<()> {
+        let process = self.process_of(id)?;
+        process.terminate()?;
+        process.finish(PATIENCE)
+    }
+
+    /// Where a node keeps its records.
+    pub fn data_directory(&self, id: u32) -> PathBuf {
+        self.node_directory(id).join(node::DATA)
     }
 
     /// Stops one node where it is.
@@ -347,7 +364,7 @@ impl Cluster {
         for node in &self.nodes {
             let directory = self.node_directory(node.id);
             fs::create_dir_all(&directory).with_context(|| format!("cannot make {}", directory.display()))?;
-            let text = node::server_properties(node, &common, &directory.join("data"));
+            let text = node::server_properties(node, &common, &directory.join(node::DATA));
             fs::write(directory.join(node::PROPERTIES), text)?;
         }
         Ok(())

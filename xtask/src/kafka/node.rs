@@ -87,6 +87,9 @@ impl Node {
 /// Name of a node's properties file in its directory.
 pub const PROPERTIES: &str = "server.properties";
 
+/// Name of the directory of a node's records in its directory.
+pub const DATA: &str = "data";
+
 /// Name of a process's log in its directory.
 pub const LOG: &str = "log.txt";
 
