@@ -992,12 +992,12 @@ impl Run {
             let now = infos.get(name).filter(|info| !info.partitions.is_empty());
             let what = match now {
                 Some(info) if info.topic_id == *id => continue,
-                Some(_) => "deleted and made anew",
+                Some(_) => "deleted and made again",
                 None => "deleted",
             };
             prepared.made_anew.push(number);
             self.gathered.warnings.push(Warning {
-                code: "topic-made-anew".to_owned(),
+                code: "topic-made-again".to_owned(),
                 text: format!(
                     "topic {name} was {what} while the load ran: records that it held are gone with it and are not called lost, \
                      and what the brokers confirm is not known"

@@ -118,7 +118,7 @@ fn ensure_made_anew(outcome: &Outcome) -> Result<()> {
     outcome.ensure(
         warnings
             .iter()
-            .any(|warning| warning["code"] == "topic-made-anew"),
+            .any(|warning| warning["code"] == "topic-made-again"),
         "a warning says that the topic was deleted or made anew",
     )?;
     let lost = &outcome.result["whole_run"]["verification"]["lost_count"];
