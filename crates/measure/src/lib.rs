@@ -14,6 +14,7 @@
 pub mod clock_offset;
 pub mod histogram;
 pub mod interval_log;
+pub mod limit_search;
 pub mod offset_index;
 pub mod partition_order;
 pub mod phases;
