@@ -130,6 +130,9 @@ pub struct RunArguments {
     /// Records per second over all producers, or max
     #[arg(long, value_name = "RATE", value_parser = value, allow_hyphen_values = true, help_heading = "Workload")]
     pub rate: Option<String>,
+    /// Objectives that the run has to keep, such as 'p99 < 20ms, errors = 0'; exit status 3 if one is missed
+    #[arg(long, value_name = "OBJECTIVES", value_parser = value, allow_hyphen_values = true, help_heading = "Workload")]
+    pub slo: Option<String>,
     /// Load before the measured phase, such as 10s; 0 for none
     #[arg(
         long, value_name = "TIME", value_parser = value, allow_hyphen_values = true, help_heading = "Workload",

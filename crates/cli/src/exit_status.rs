@@ -11,6 +11,8 @@ pub enum ExitStatus {
     Failed,
     /// The command line or a file is wrong; nothing was started.
     Usage,
+    /// A term of the objectives was not kept.
+    ObjectiveMissed,
     /// Consumers found records lost, duplicated, reordered or corrupt.
     Damaged,
     /// SIGINT or SIGTERM ended it early.
@@ -23,7 +25,7 @@ Exit status:
     0  done
     1  failed, or some records were refused, unknown or unfinished
     2  usage: the command line or a file is wrong, and nothing was started
-    3  kept for an objective that was missed
+    3  an objective was missed
     4  records were lost, duplicated, reordered or corrupt
   130  interrupted by SIGINT or SIGTERM";
 
@@ -34,6 +36,7 @@ impl ExitStatus {
             ExitStatus::Done => 0,
             ExitStatus::Failed => 1,
             ExitStatus::Usage => 2,
+            ExitStatus::ObjectiveMissed => 3,
             ExitStatus::Damaged => 4,
             ExitStatus::Interrupted => 130,
         }
@@ -50,6 +53,9 @@ impl ExitStatus {
             State::Failed => ExitStatus::Failed,
             State::Complete if totals.refused_count + totals.unknown_count + totals.unfinished_count > 0 => {
                 ExitStatus::Failed
+            }
+            State::Complete if result.objectives.iter().any(|outcome| !outcome.kept) => {
+                ExitStatus::ObjectiveMissed
             }
             State::Complete => ExitStatus::Done,
         }

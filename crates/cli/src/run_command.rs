@@ -159,6 +159,11 @@ fn reason(result: &RunResult, status: ExitStatus) -> Option<String> {
         ExitStatus::Interrupted => {
             Some("the run was interrupted; the figures are those of what ran".to_owned())
         }
+        ExitStatus::ObjectiveMissed => {
+            let missed = result.objectives.iter().filter(|outcome| !outcome.kept);
+            let missed: Vec<&str> = missed.map(|outcome| outcome.objective.as_str()).collect();
+            Some(format!("objective missed: {}", missed.join(", ")))
+        }
         ExitStatus::Damaged => {
             let found = totals.verification.unwrap_or_default();
             Some(format!(

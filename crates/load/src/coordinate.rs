@@ -98,6 +98,8 @@ pub struct Gathered {
     pub end_ns: u64,
     /// How the backlog of all groups went in the measured phase.
     pub backlog: Trend,
+    /// The largest that was seen of it.
+    pub backlog_max: Option<u64>,
     /// Memory.
     pub memory: Memory,
     /// Events.
@@ -395,6 +397,7 @@ impl Run {
                 start_ns: 0,
                 end_ns: 0,
                 backlog: Trend::default(),
+                backlog_max: None,
                 memory: Memory::default(),
                 events: Vec::new(),
                 warnings,
@@ -780,6 +783,8 @@ impl Run {
             self.gathered
                 .backlog
                 .add(since_ns, backlog as f64 / groups as f64);
+            let each = backlog.div_ceil(groups);
+            self.gathered.backlog_max = Some(self.gathered.backlog_max.unwrap_or(0).max(each));
         }
         let metric = if self.gathered.schedule.is_some() {
             Metric::Response

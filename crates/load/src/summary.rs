@@ -11,9 +11,10 @@ use measure::tail::fewest_samples;
 use measure::verdict::{Figures, judge};
 use model::client_config::Acks;
 use model::result::{
-    Batching, Broker, ClockDomain, Clocks, Consumed, ErrorGroup, Files, Generator, Group, LateSends,
-    LatencySummary, Memory, Metric, Partition, Phase, PhaseName, ResultKind, RunResult, SCHEMA_VERSION, Skew,
-    State, Status, ThreadRole as RoleUse, Tool, Topic, Totals, Transactions, Verification, Warning,
+    Batching, Broker, ClockDomain, Clocks, Consumed, ErrorGroup, Evidence, Files, Generator, Group,
+    LateSends, LatencySummary, Memory, Metric, ObjectiveOutcome, Partition, Phase, PhaseName, ResultKind,
+    RunResult, SCHEMA_VERSION, Skew, State, Status, ThreadRole as RoleUse, Tool, Topic, Totals, Transactions,
+    Verification, Warning,
 };
 use model::workload::{ConsumerPace, StampPlacement};
 
@@ -45,6 +46,7 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         totals: None,
         latencies: Vec::new(),
         batching: None,
+        backlog_max_count: None,
     }];
     let mut start_ns = 0;
     for (place, load_phase) in shared.phases.iter().enumerate() {
@@ -67,6 +69,9 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             totals: Some(totals),
             latencies: latencies(sheet),
             batching: produces.then(|| batching(sheet, length_ns)),
+            backlog_max_count: gathered
+                .backlog_max
+                .filter(|_| load_phase.name == PhaseName::Measure),
         });
         start_ns = end_ns;
     }
@@ -78,6 +83,7 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         totals: None,
         latencies: Vec::new(),
         batching: None,
+        backlog_max_count: None,
     });
 
     let mut all = PhaseSheet::default();
@@ -100,8 +106,22 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         .collect();
     let skew = produces.then(|| Skew::of(&counts)).flatten();
     let generator = generator(&gathered, sheet, measure, measured_ns, plan, scheduled);
+    let objectives = phases
+        .iter()
+        .find(|phase| phase.name == PhaseName::Measure)
+        .map(|phase| plan.workload.objectives.hold_against(phase))
+        .unwrap_or_default();
+    let missed: Vec<&ObjectiveOutcome> = plan
+        .workload
+        .objectives
+        .terms()
+        .iter()
+        .zip(&objectives)
+        .filter(|(term, outcome)| !outcome.kept && !term.is_of_response_p99())
+        .map(|(_, outcome)| outcome)
+        .collect();
     let verdict = (measured_ns > 0 && (sheet.sent > 0 || !sheet.consumed.is_empty())).then(|| {
-        judge(&figures(
+        let mut figures = figures(
             plan,
             &gathered,
             sheet,
@@ -109,7 +129,22 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             measured_ns,
             &generator,
             scheduled,
-        ))
+        );
+        figures.other_objective_missed = (!objectives.is_empty()).then_some(!missed.is_empty());
+        let mut verdict = judge(&figures);
+        verdict.evidence.extend(missed.iter().map(|outcome| Evidence {
+            code: "objective-missed".to_owned(),
+            text: match outcome.measured {
+                Some(_) => format!("the objective {} was missed", outcome.objective),
+                None => format!(
+                    "the objective {} cannot be held against anything: it was not measured",
+                    outcome.objective
+                ),
+            },
+            figure: outcome.measured,
+            unit: outcome.measured.map(|_| outcome.unit.clone()),
+        }));
+        verdict
     });
 
     warn(plan, &mut warnings, &phases, &generator, skew, scheduled, &shared);
@@ -195,6 +230,7 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
         events: gathered.events.clone(),
         memory: Some(Memory { ..gathered.memory }),
         verdict,
+        objectives,
         files: Files {
             series: Some("series.hlog".to_owned()),
         },
@@ -673,7 +709,12 @@ fn figures(
             gathered.backlog.slope()
         },
         response_p99_ns: summary(Metric::Response).map(|summary| summary.p99_ns),
-        objective_p99_ns: None,
+        objective_p99_ns: plan
+            .workload
+            .objectives
+            .response_p99()
+            .and_then(|time| u64::try_from(time.as_nanos()).ok()),
+        other_objective_missed: None,
         schedule_lag_p99_ns: summary(Metric::ScheduleLag).map(|summary| summary.p99_ns),
         queue_p50_ns: summary(Metric::Queue).map(|summary| summary.p50_ns),
         linger_ns: u64::try_from(plan.target.producer.config.linger.as_nanos()).ok(),

@@ -198,7 +198,11 @@ impl Belief {
             let mut below = 0.0;
             for (place, weight) in of_limits.iter().enumerate() {
                 if below + weight >= part {
-                    let within = if *weight > 0.0 { (part - below) / weight } else { 0.5 };
+                    let within = if *weight > 0.0 {
+                        (part - below) / weight
+                    } else {
+                        0.5
+                    };
                     return self.first_ln + (place as f64 + within) * self.step;
                 }
                 below += weight;
@@ -209,7 +213,10 @@ impl Belief {
 
     fn spread(&self) -> f64 {
         let of_spread = self.limits * LAPSES.len();
-        let parts = self.weights.chunks_exact(of_spread).map(|rows| rows.iter().sum::<f64>());
+        let parts = self
+            .weights
+            .chunks_exact(of_spread)
+            .map(|rows| rows.iter().sum::<f64>());
         let (mut spread, mut sum) = (0.0, 0.0);
         for ((scale, _), part) in SPREADS.iter().zip(parts) {
             spread += scale.ln() * part;
@@ -349,7 +356,8 @@ impl LimitSearch {
             (Some(passed), Some(failed)) => (passed * failed).sqrt(),
         };
         let per_second = self.within(per_second.ln()).exp();
-        let at_highest = highest.is_some_and(|highest| passed.is_some_and(|passed| passed >= highest * 0.9999));
+        let at_highest =
+            highest.is_some_and(|highest| passed.is_some_and(|passed| passed >= highest * 0.9999));
         (!at_highest).then_some(per_second)
     }
 

@@ -68,6 +68,8 @@ pub struct Figures {
     pub response_p99_ns: Option<u64>,
     /// What it was to be at most.
     pub objective_p99_ns: Option<u64>,
+    /// Whether a term of the objectives was missed that is not about the 99th percentile of response time.
+    pub other_objective_missed: Option<bool>,
     /// The 99th percentile of schedule lag.
     pub schedule_lag_p99_ns: Option<u64>,
     /// The median of queue time.
@@ -226,6 +228,10 @@ impl Figures {
     }
 
     fn objective_missed(&self) -> Option<bool> {
+        either(self.response_p99_missed(), self.other_objective_missed)
+    }
+
+    fn response_p99_missed(&self) -> Option<bool> {
         Some(self.response_p99_ns? > self.objective_p99_ns?)
     }
 
@@ -357,7 +363,7 @@ fn findings(figures: &Figures) -> Vec<(Finding, Evidence)> {
         f.failed_count.map(|failed| failed > 0),
         failed_text(f),
     );
-    add(Finding::Objective, f.objective_missed(), objective_text(f));
+    add(Finding::Objective, f.response_p99_missed(), objective_text(f));
     // Where something else was out of bounds, it is what the queue comes from.
     add(
         Finding::Standing,
@@ -574,6 +580,7 @@ mod tests {
             backlog_slope: Some(slope(-5.0)),
             response_p99_ns: Some(12 * MS),
             objective_p99_ns: None,
+            other_objective_missed: None,
             schedule_lag_p99_ns: Some(MS / 5),
             queue_p50_ns: Some(5 * MS),
             linger_ns: Some(5 * MS),

@@ -91,6 +91,9 @@ pub struct RunResult {
     /// The judgement with the figures it rests on; absent when nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
+    /// What became of each term of the objectives that were given, over the measured phase.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objectives: Vec<ObjectiveOutcome>,
     /// The other files of the result folder.
     #[serde(default)]
     pub files: Files,
@@ -401,6 +404,10 @@ pub struct Phase {
     /// Batches and requests; absent for phases without load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batching: Option<Batching>,
+    /// The most records that were acknowledged and not yet consumed, as seen once a second, on the average over groups; absent
+    /// without consumers, and outside of the measured phase.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backlog_max_count: Option<u64>,
 }
 
 fn is_false(value: &bool) -> bool {
@@ -862,6 +869,20 @@ pub struct Verdict {
     /// Why, the weightiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
+}
+
+/// What became of one term of the objectives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObjectiveOutcome {
+    /// The term, as it was written.
+    pub objective: String,
+    /// What was measured; absent where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// Its unit: `ns`, `records` or `ratio`.
+    pub unit: String,
+    /// Whether the term was kept. What was not measured was not.
+    pub kept: bool,
 }
 
 /// What held a run back.

@@ -210,6 +210,7 @@ fn full() -> RunResult {
                 totals: Some(totals(10, 0, "plimsoll-7f3a-g0")),
                 latencies: Vec::new(),
                 batching: None,
+                backlog_max_count: None,
             },
             Phase {
                 name: PhaseName::Measure,
@@ -235,6 +236,7 @@ fn full() -> RunResult {
                     compression_ratio: Some(0.63),
                     retries_count: Some(30),
                 }),
+                backlog_max_count: Some(1_204),
             },
         ],
         whole_run: totals(40, failures, "plimsoll-7f3a-g0"),
@@ -304,6 +306,20 @@ fn full() -> RunResult {
                 unit: Some("records".to_owned()),
             }],
         }),
+        objectives: vec![
+            ObjectiveOutcome {
+                objective: "p99 < 20ms".to_owned(),
+                measured: Some(7_000_000.0),
+                unit: "ns".to_owned(),
+                kept: true,
+            },
+            ObjectiveOutcome {
+                objective: "errors = 0".to_owned(),
+                measured: Some(120.0),
+                unit: "records".to_owned(),
+                kept: false,
+            },
+        ],
         files: Files {
             series: Some("series.hlog".to_owned()),
         },
@@ -328,6 +344,7 @@ fn what_was_not_measured_is_absent() {
             totals: None,
             latencies: Vec::new(),
             batching: None,
+            backlog_max_count: None,
         }],
         whole_run: Totals::default(),
         generator: None,

@@ -335,6 +335,7 @@ fn a_run_that_failed_before_it_measured() {
         totals: None,
         latencies: Vec::new(),
         batching: None,
+        backlog_max_count: None,
     };
     result.whole_run = Totals::default();
     result.partitions.clear();

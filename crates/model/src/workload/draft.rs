@@ -6,6 +6,7 @@ use super::keys::{FAMILIES, find_key, fork_key, keys};
 use super::reading::{Given, Reading};
 use super::{ConsumerPace, Header, KeyDistributor, Payload, PhaseLength, StampPlacement, Workload};
 use crate::fault::{Fault, FaultKind, Faults, Notice};
+use crate::objective::Objectives;
 use crate::source::{ResolvedValue, Source};
 use crate::spelling::likely_meant;
 use crate::units::{ByteSize, Rate, TargetRate, format_duration, parse_duration};
@@ -213,6 +214,7 @@ impl Reading {
         let headers = self.headers();
         let stamp = self.stamp(message_size, &payload);
         let producer_rate = self.producer_rate(producers_per_topic);
+        let objectives = self.objectives();
         let transactional = self.flag("transactional");
         let transaction_duration = self.transaction_duration();
         let (subscriptions_per_topic, consumers_per_subscription) =
@@ -241,6 +243,7 @@ impl Reading {
             stamp,
             producers_per_topic,
             producer_rate,
+            objectives,
             transactional,
             transaction_duration,
             subscriptions_per_topic,
@@ -251,6 +254,23 @@ impl Reading {
             test,
             seed,
             values,
+        }
+    }
+
+    fn objectives(&mut self) -> Objectives {
+        let Some(given) = self.value_of("slo") else {
+            return Objectives::default();
+        };
+        let text = given.text().unwrap_or_default().trim().to_owned();
+        match Objectives::parse(&text) {
+            Ok(objectives) => {
+                self.keep(&given, text);
+                objectives
+            }
+            Err(error) => {
+                self.fault(FaultKind::WrongType, &given, &error.to_string());
+                Objectives::default()
+            }
         }
     }
 

@@ -54,7 +54,7 @@ const fn ours(
     }
 }
 
-const KEYS: [KeySpec; 35] = [
+const KEYS: [KeySpec; 36] = [
     omb(
         "name",
         None,
@@ -160,6 +160,12 @@ const KEYS: [KeySpec; 35] = [
         Some("3s"),
         Some("3s"),
         "how long each transaction gathers records before it is committed, such as 500ms",
+    ),
+    ours(
+        "slo",
+        None,
+        None,
+        "objectives that the run has to keep, such as p99 < 20ms, backlog < 1s, errors = 0",
     ),
     omb(
         "subscriptionsPerTopic",

@@ -14,6 +14,7 @@ pub use draft::WorkloadDraft;
 pub use keys::{KeySpec, Origin, find_key, keys};
 
 use crate::fault::{Fault, FaultKind};
+use crate::objective::Objectives;
 use crate::source::{ResolvedValue, Source};
 use crate::units::{ByteSize, Rate, TargetRate};
 
@@ -116,6 +117,8 @@ pub struct Workload {
     pub producers_per_topic: u32,
     /// The rate over all producers of all topics together; absent where nothing is produced.
     pub producer_rate: Option<TargetRate>,
+    /// What the run has to keep; empty for nothing.
+    pub objectives: Objectives,
     /// Whether producers write in transactions although no `transactional.id` is set.
     pub transactional: bool,
     /// How long a transaction gathers records before it is committed; without effect where none are made.

@@ -34,6 +34,7 @@ pub fn render(result: &RunResult, options: Options<'_>) -> String {
         load::producing(result),
         load::brokers(result),
         load::generator(result),
+        verdict::objectives(result),
         verdict::section(result),
         troubles::errors(result),
         troubles::warnings(result),

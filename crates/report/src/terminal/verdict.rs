@@ -2,6 +2,7 @@
 
 use model::result::{LimitedBy, RunResult, Verdict};
 
+use crate::figures;
 use crate::wrap::wrapped;
 
 /// What held the run back, as the end of a sentence.
@@ -40,6 +41,25 @@ fn rate_was_reached(result: &RunResult) -> bool {
             .due_count
             .is_some_and(|due| due > 0 && done as f64 >= due as f64 * 0.995)
     })
+}
+
+/// What became of each term of the objectives.
+pub(super) fn objectives(result: &RunResult) -> String {
+    if result.objectives.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("Objectives\n");
+    for outcome in &result.objectives {
+        let measured = match (outcome.measured, outcome.unit.as_str()) {
+            (None, _) => "not measured".to_owned(),
+            (Some(ns), "ns") => figures::time(ns as u64),
+            (Some(share), "ratio") => format!("{:.3} %", share * 100.0),
+            (Some(count), _) => figures::count(count as u64),
+        };
+        let word = if outcome.kept { "kept" } else { "missed" };
+        text.push_str(&format!("  {word:<8}{:<36}{measured}\n", outcome.objective));
+    }
+    text
 }
 
 pub(super) fn section(result: &RunResult) -> String {
