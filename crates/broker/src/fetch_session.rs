@@ -14,6 +14,9 @@ const UNUSED_NS: u64 = 120_000_000_000;
 /// What all sessions of a broker together may remember; beyond it requests have to name everything.
 const MOST_PARTITIONS: usize = 500_000;
 
+/// The longest name that a topic can have.
+const LONGEST_NAME: usize = 249;
+
 /// The epoch of a request that opens a session.
 const OPENS: i32 = 0;
 /// The epoch of a request that does without one, and closes the one that it names.
@@ -51,8 +54,19 @@ struct Session {
 }
 
 impl Session {
-    fn hold(&mut self, topic: &FetchTopic, wanted: &FetchPartition) {
-        let key: Key = (Arc::from(topic.topic.as_str()), topic.topic_id, wanted.partition);
+    /// Takes in the partitions of a topic. One whose name no topic can have is not kept.
+    fn hold_all(&mut self, topic: &FetchTopic) {
+        if topic.topic.len() > LONGEST_NAME {
+            return;
+        }
+        // One name for all of them.
+        let name: Arc<str> = Arc::from(topic.topic.as_str());
+        for wanted in &topic.partitions {
+            self.hold((Arc::clone(&name), topic.topic_id, wanted.partition), wanted);
+        }
+    }
+
+    fn hold(&mut self, key: Key, wanted: &FetchPartition) {
         if let Some(held) = self.places.get(&key).and_then(|place| self.held.get_mut(place)) {
             held.wanted = wanted.clone();
             return;
@@ -150,12 +164,7 @@ impl Sessions {
         }
         session.epoch = if epoch == i32::MAX { 1 } else { epoch + 1 };
         session.last_used = now;
-        for topic in &request.topics {
-            topic
-                .partitions
-                .iter()
-                .for_each(|wanted| session.hold(topic, wanted));
-        }
+        request.topics.iter().for_each(|topic| session.hold_all(topic));
         request
             .forgotten_topics_data
             .iter()
@@ -194,12 +203,7 @@ impl Sessions {
             places: HashMap::new(),
             next_place: 0,
         };
-        for topic in &request.topics {
-            topic
-                .partitions
-                .iter()
-                .for_each(|wanted| session.hold(topic, wanted));
-        }
+        request.topics.iter().for_each(|topic| session.hold_all(topic));
         let id = loop {
             let id = (random.number() >> 33) as i32;
             if id > 0 && !self.by_id.contains_key(&id) {
@@ -357,6 +361,21 @@ mod tests {
         let mut next = request(id, 1, &[]);
         assert_eq!(sessions.take(1, false, &mut next, 0), Ok(Use::Within(id)));
         assert_eq!(wanted(&next), [(1, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn names_are_kept_once_and_impossible_ones_not_at_all() {
+        let mut sessions = Sessions::default();
+        let partitions: Vec<(i32, i64)> = (0..100).map(|partition| (partition, 0)).collect();
+        let mut whole = request(0, 0, &partitions);
+        let id = sessions.open(1, false, &whole, (10, 0), &mut Random::new(1));
+        let held = |sessions: &Sessions, id| sessions.held(1, id).count();
+        assert_eq!(held(&sessions, id), 100);
+        let names = sessions.by_id[&id].held.values().map(|held| &held.key.0);
+        assert!(names.clone().all(|name| Arc::strong_count(name) >= 200));
+        whole.topics[0].topic = "x".repeat(250);
+        let id = sessions.open(1, false, &whole, (10, 0), &mut Random::new(2));
+        assert_eq!(held(&sessions, id), 0);
     }
 
     #[test]

@@ -21,7 +21,8 @@ use wire::sasl::{OAuthRequest, PlainRequest, SaslError, ScramServer, oauth_refus
 
 /// A client that logs in anew more often than that is refused, as by Kafka.
 const AGAIN_AFTER_NS: u64 = 1_000_000_000;
-/// What every failed login is told: who guesses learns nothing of which half was wrong.
+/// What every failed login is told. By PLAIN nobody learns which half was wrong; by SCRAM an unknown user is refused one step
+/// earlier.
 const WRONG: &str = "Authentication failed: no such user, or a wrong password";
 
 /// Where the login of a connection stands.

@@ -281,6 +281,9 @@ impl<'a> Given<'a> {
                 ));
             };
             match value_for(self.configs, self.listener, Some(name), "sasl.jaas.config") {
+                // Unsigned tokens need no password: they are taken where somebody has asked for them.
+                Some(line)
+                    if named.is_none() && mechanism == Mechanism::OAuthBearer && !asks_for_tokens(line) => {}
                 Some(line) => {
                     let session_ms = number("connections.max.reauth.ms", Some(name));
                     mechanisms.push(MechanismSettings {
@@ -335,6 +338,26 @@ impl<'a> Given<'a> {
 }
 
 /// The options of a JAAS line whose names begin so.
+/// Whether a login line is one of OAUTHBEARER.
+fn asks_for_tokens(line: &str) -> bool {
+    JaasEntry::parse(line).is_ok_and(|entry| {
+        entry.module.contains("OAuthBearer")
+            || entry
+                .options
+                .iter()
+                .any(|(name, _)| name.starts_with("token_") || name.starts_with("unsecuredValidator"))
+    })
+}
+
+/// Whether two secrets are the same, in a time that does not tell how much of them is.
+pub(crate) fn is_same_secret(known: &str, given: &str) -> bool {
+    let differing = known
+        .bytes()
+        .zip(given.bytes())
+        .fold(0, |all, (a, b)| all | (a ^ b));
+    known.len() == given.len() && differing == 0
+}
+
 fn options_after(entry: &JaasEntry, prefix: &str) -> BTreeMap<String, Secret> {
     let options = entry.options.iter();
     options
@@ -421,7 +444,7 @@ impl Mechanisms {
         let known = self
             .enabled(Mechanism::Plain)
             .and_then(|enabled| enabled.passwords.get(username));
-        known.is_some_and(|known| known.reveal() == password)
+        known.is_some_and(|known| is_same_secret(known.reveal(), password))
     }
 
     /// What a user of SCRAM is held against.
@@ -498,8 +521,17 @@ mod tests {
         };
         assert_eq!(
             names(&[("sasl.jaas.config", PLAIN)]).unwrap(),
-            ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+            ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
         );
+        // Unsigned tokens need no password, so that they are taken only where somebody has asked for them.
+        let bearer = PLAIN.replace("plain.PlainLoginModule", "oauthbearer.OAuthBearerLoginModule");
+        let tokens = PLAIN.replace("user_bob", "token_bob");
+        for line in [bearer.as_str(), tokens.as_str()] {
+            assert_eq!(
+                names(&[("sasl.jaas.config", line)]).unwrap(),
+                ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+            );
+        }
         assert_eq!(
             names(&[("listener.name.sasl_plaintext.plain.sasl.jaas.config", PLAIN)]).unwrap(),
             ["PLAIN"]

@@ -65,14 +65,41 @@ impl ExitStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::result::{Totals, Verification};
+    use model::result::{ObjectiveOutcome, Totals, Verification};
 
     fn result(state: State, whole_run: Totals) -> RunResult {
         let text = include_str!("../../../docs/sample-result.json");
         let mut result = RunResult::from_json(text).expect("the sample is a result");
         result.status.state = state;
         result.whole_run = whole_run;
+        result.objectives.clear();
         result
+    }
+
+    #[test]
+    fn a_missed_objective_has_a_status_of_its_own_below_failures() {
+        let missed = ObjectiveOutcome {
+            objective: "p99 < 20ms".to_owned(),
+            measured: Some(3e7),
+            unit: "ns".to_owned(),
+            kept: false,
+        };
+        for (refused_count, kept, expected) in [
+            (0, false, ExitStatus::ObjectiveMissed),
+            (0, true, ExitStatus::Done),
+            (1, false, ExitStatus::Failed),
+        ] {
+            let totals = Totals {
+                refused_count,
+                ..Totals::default()
+            };
+            let mut result = result(State::Complete, totals);
+            result.objectives = vec![ObjectiveOutcome {
+                kept,
+                ..missed.clone()
+            }];
+            assert_eq!(ExitStatus::of_result(&result), expected);
+        }
     }
 
     #[test]

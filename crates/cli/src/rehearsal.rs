@@ -104,6 +104,11 @@ impl Rehearsal {
             password,
         };
         rehearsal.take_folder()?;
+        // The mark comes first: what is left by a start that fails is ours at the next one.
+        rehearsal.write(
+            CLIENT_PROPERTIES,
+            &format!("{MARK}; the brokers have not started yet.\n"),
+        )?;
         if rehearsal.has_tls() {
             let made = Certificates::make(names).map_err(|error| Failure::of_error(&error))?;
             rehearsal.write(AUTHORITY, &made.authority)?;
@@ -115,8 +120,13 @@ impl Rehearsal {
             }
         }
         if rehearsal.has_sasl() {
+            // Unsigned tokens are taken only where they were asked for.
+            let module = match rehearsal.mechanism.as_str() {
+                "OAUTHBEARER" => "oauthbearer.OAuthBearerLoginModule",
+                _ => "plain.PlainLoginModule",
+            };
             let line = format!(
-                "{PACKAGE}.plain.PlainLoginModule required user_{USER}=\"{}\";",
+                "{PACKAGE}.{module} required user_{USER}=\"{}\";",
                 rehearsal.password
             );
             properties.insert("sasl.jaas.config".to_owned(), line);

@@ -7,7 +7,7 @@
 use crate::net::{CloseReason, ConnId, Frame, NetAction, NetEvent, Outgoing, SocketOptions};
 use crate::security::{Login, Secured};
 use model::client_config::{ConnectionConfig, HostPort};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,6 +84,8 @@ pub(crate) fn throttle_ms(api: ApiKey, version: i16, throttle_time_ms: i32) -> u
     }
 }
 
+/// A topic's id that was replaced by another is not believed for so long.
+const RETIRED_NS: u64 = 10_000_000_000;
 /// Questions that any broker can answer go to others while one has been silent for this long.
 const SLOW_NS: u64 = 2_000_000_000;
 
@@ -347,7 +349,8 @@ pub struct Cluster<T> {
     topics: BTreeSet<String>,
     /// The newest id of each topic, and those that topics of before had under the same name.
     topic_ids: HashMap<String, Uuid>,
-    retired_ids: HashSet<Uuid>,
+    /// Until when each is not believed: a broker lags for a moment, and which of two ids is the newer one is a guess.
+    retired_ids: HashMap<Uuid, u64>,
     metadata_wanted: bool,
     metadata_in_flight: bool,
     metadata_asked_ns: Option<u64>,
@@ -369,7 +372,7 @@ impl<T> Cluster<T> {
             has_metadata: false,
             topics: BTreeSet::new(),
             topic_ids: HashMap::new(),
-            retired_ids: HashSet::new(),
+            retired_ids: HashMap::new(),
             metadata_wanted: true,
             metadata_in_flight: false,
             metadata_asked_ns: None,
@@ -649,6 +652,7 @@ impl<T> Cluster<T> {
                 self.lose(index, CloseReason::TimedOut { what }, now_ns);
             } else if let LinkState::Ready { conn } = link.state
                 && link.log_in_again_ns.is_some_and(|at_ns| now_ns >= at_ns)
+                && now_ns >= link.throttled_until_ns
             {
                 self.log_in(index, conn, now_ns);
             }
@@ -679,7 +683,7 @@ impl<T> Cluster<T> {
                         at(request.timeout_at_ns);
                     }
                     if let Some(at_ns) = link.log_in_again_ns {
-                        at(at_ns);
+                        at(at_ns.max(link.throttled_until_ns));
                     }
                 }
             }
@@ -1155,7 +1159,8 @@ impl<T> Cluster<T> {
             let Some(name) = topic.name else { continue };
             let known = self.metadata.topics.get(&name);
             // A broker that lags may still name the topic that has been replaced: that must not take us back either.
-            if self.retired_ids.contains(&topic.topic_id) {
+            self.retired_ids.retain(|_, until_ns| now_ns < *until_ns);
+            if self.retired_ids.contains_key(&topic.topic_id) {
                 if let Some(known) = known {
                     topics.insert(name, known.clone());
                 }
@@ -1165,7 +1170,7 @@ impl<T> Cluster<T> {
                 && let Some(before) = self.topic_ids.insert(name.clone(), topic.topic_id)
                 && before != topic.topic_id
             {
-                self.retired_ids.insert(before);
+                self.retired_ids.insert(before, now_ns.saturating_add(RETIRED_NS));
             }
             let mut partitions: Vec<PartitionInfo> = topic
                 .partitions

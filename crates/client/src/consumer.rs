@@ -347,7 +347,8 @@ enum Asked {
     },
     Epochs {
         assignment: u64,
-        partitions: Vec<usize>,
+        /// Each with the position and the epoch that it was asked for.
+        partitions: Vec<(usize, i64, i32)>,
     },
 }
 
@@ -1079,6 +1080,7 @@ impl Consumer {
         let partition = &mut self.partitions[place];
         partition.place = Place::Sought { at, from };
         partition.replica = None;
+        partition.check = Check::Done;
     }
 
     fn take_events(&mut self, now_ns: u64, read: &mut Vec<Frame>) {
@@ -1104,6 +1106,11 @@ impl Consumer {
                         if assignment == self.assignment {
                             self.on_fetched(broker, positions, version, frame, at_ns, read);
                         } else {
+                            // Its records are of no use any more; what it says of the broker is.
+                            if let Ok(response) = FetchResponseRef::decode(version, frame.bytes()) {
+                                let (bytes, throttle_ms) = (frame.bytes().len(), response.throttle_time_ms);
+                                self.account(broker, version, bytes, throttle_ms, at_ns);
+                            }
                             read.push(frame);
                         }
                     }
@@ -1175,7 +1182,7 @@ impl Consumer {
                 partitions,
             } => {
                 if assignment == self.assignment {
-                    for place in partitions {
+                    for (place, ..) in partitions {
                         self.check_again(place, now_ns);
                     }
                 }
@@ -1400,7 +1407,7 @@ impl Consumer {
         let mut look_ns = u64::MAX;
         let mut by_leader: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (place, partition) in self.partitions.iter().enumerate() {
-            if partition.check != Check::Wanted || partition.place != Place::Known {
+            if partition.check != Check::Wanted || partition.place != Place::Known || partition.epoch < 0 {
                 continue;
             }
             if now_ns < partition.retry_at_ns {
@@ -1429,9 +1436,11 @@ impl Consumer {
                 continue;
             }
             let mut topics: Vec<OffsetForLeaderTopic> = Vec::new();
+            let mut asked = Vec::with_capacity(places.len());
             for &place in &places {
                 let partition = &mut self.partitions[place];
                 partition.check = Check::Asked;
+                asked.push((place, partition.fetch_at, partition.epoch));
                 let wanted = OffsetForLeaderPartition {
                     partition: partition.index,
                     current_leader_epoch: partition.leader_epoch,
@@ -1451,7 +1460,7 @@ impl Consumer {
             };
             let tag = Asked::Epochs {
                 assignment: self.assignment,
-                partitions: places,
+                partitions: asked,
             };
             let timeout_ns = self.settings.request_timeout_ns;
             let sent = self
@@ -1466,7 +1475,7 @@ impl Consumer {
 
     fn on_epochs(
         &mut self,
-        asked: &[usize],
+        asked: &[(usize, i64, i32)],
         response: OffsetForLeaderEpochResponse,
         now_ns: u64,
         read: &mut Vec<Frame>,
@@ -1478,6 +1487,11 @@ impl Consumer {
                 };
                 let partition = &mut self.partitions[place];
                 if partition.check != Check::Asked || partition.place != Place::Known {
+                    continue;
+                }
+                // An answer of the leader before may have moved the position meanwhile: then it is another question.
+                if !asked.contains(&(place, partition.fetch_at, partition.epoch)) {
+                    partition.check = Check::Wanted;
                     continue;
                 }
                 match found.error_code {
@@ -1509,7 +1523,7 @@ impl Consumer {
             }
         }
         // What the broker did not mention is asked for again.
-        for &place in asked {
+        for &(place, ..) in asked {
             self.check_again(place, now_ns);
         }
     }
@@ -1562,6 +1576,10 @@ impl Consumer {
         {
             self.cluster.want_metadata();
             return now_ns + LOOK_NS;
+        }
+        // No event comes when a broker no longer holds back.
+        if let Some(until_ns) = self.cluster.throttled_until_ns(node, now_ns) {
+            return until_ns;
         }
         self.cluster
             .retry_at_ns(node)
@@ -1641,7 +1659,9 @@ impl Consumer {
         let mut look_ns = u64::MAX;
         let mut by_source: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (place, partition) in self.partitions.iter().enumerate() {
-            let is_certain = partition.check == Check::Done && !partition.is_made_again;
+            // Without an epoch there is nothing to hold the position against.
+            let is_checked = partition.check == Check::Done || partition.epoch < 0;
+            let is_certain = is_checked && !partition.is_made_again;
             if partition.place != Place::Known || !is_certain {
                 continue;
             }
@@ -1753,6 +1773,19 @@ impl Consumer {
         Ok(())
     }
 
+    /// Counts an answer, and heeds what it says of being held back.
+    fn account(&mut self, broker: i32, version: i16, bytes: usize, throttle_time_ms: i32, at_ns: u64) {
+        let throttle_ns = u64::try_from(throttle_time_ms).unwrap_or(0) * 1_000_000;
+        self.counts.fetched_bytes += bytes as u64;
+        self.counts.throttle_ns += throttle_ns;
+        let source = self.sources.entry(broker).or_default();
+        source.counts.requests += 1;
+        source.counts.bytes += bytes as u64;
+        source.counts.throttle_ns += throttle_ns;
+        let throttle_ms = throttle_ms(ApiKey::FETCH, version, throttle_time_ms);
+        self.cluster.hold_back(Node::Broker(broker), throttle_ms, at_ns);
+    }
+
     fn on_fetched(
         &mut self,
         broker: i32,
@@ -1763,7 +1796,6 @@ impl Consumer {
         read: &mut Vec<Frame>,
     ) {
         self.answers += 1;
-        self.counts.fetched_bytes += frame.bytes().len() as u64;
         let response = match FetchResponseRef::decode(version, frame.bytes()) {
             Ok(response) => response,
             Err(error) => {
@@ -1774,19 +1806,14 @@ impl Consumer {
                 return;
             }
         };
-        let throttle_ns = u64::try_from(response.throttle_time_ms).unwrap_or(0) * 1_000_000;
-        self.counts.throttle_ns += throttle_ns;
-        let source = self.sources.entry(broker).or_default();
-        source.counts.requests += 1;
-        source.counts.bytes += frame.bytes().len() as u64;
-        source.counts.throttle_ns += throttle_ns;
+        let (bytes, throttle_ms) = (frame.bytes().len(), response.throttle_time_ms);
+        self.account(broker, version, bytes, throttle_ms, at_ns);
+        let session = &mut self.sources.entry(broker).or_default().session;
         match response.error_code {
-            ErrorCode::NONE => source.session.is_answered(version, response.session_id),
-            ErrorCode::FETCH_SESSION_ID_NOT_FOUND => source.session.is_unknown(),
-            _ => source.session.is_in_doubt(),
+            ErrorCode::NONE => session.is_answered(version, response.session_id),
+            ErrorCode::FETCH_SESSION_ID_NOT_FOUND => session.is_unknown(),
+            _ => session.is_in_doubt(),
         }
-        let throttle_ms = throttle_ms(ApiKey::FETCH, version, response.throttle_time_ms);
-        self.cluster.hold_back(Node::Broker(broker), throttle_ms, at_ns);
         if response.error_code.is_error() {
             let is_of_session = matches!(
                 response.error_code,

@@ -960,8 +960,11 @@ impl<T: BatchTag> Producer<T> {
         let mut missing_leader = topic.error != ErrorCode::NONE;
         if topic.error == ErrorCode::NONE {
             let (before, id) = (self.topic_id, topic.topic_id);
-            self.topic_id = id;
-            let is_made_again = !before.is_zero() && before != id;
+            // A broker before 2.8 tells none, as in the middle of an upgrade.
+            let is_made_again = !before.is_zero() && !id.is_zero() && before != id;
+            if !id.is_zero() {
+                self.topic_id = id;
+            }
             if is_made_again {
                 self.known = topic.partitions.len().min(self.partitions.len());
                 for partition in self.partitions.iter_mut().skip(self.known) {

@@ -551,6 +551,10 @@ mod tests {
 
     /// Coverage of the interval is at least 93 %, its median width at most twice what was asked for, and the bias at most
     /// half of that.
+    #[expect(
+        clippy::print_stdout,
+        reason = "whoever asks for them with --nocapture sees the figures"
+    )]
     fn holds(name: &str, oracle: Oracle) {
         // In an optimised build these are seconds.
         let seeds: u64 = if cfg!(debug_assertions) { 60 } else { 1000 };

@@ -127,6 +127,9 @@ fn settle(
 ) -> Answer {
     let request = &waiting.request;
     fail(cluster, request, &mut found, &waiting.failing, true);
+    if !cluster.quotas.are_set() {
+        return conclude(cluster, to, waiting, found);
+    }
     // Booked before it is told to the session, which has to know what the client was really told.
     let bytes = encode(cluster, to, (ErrorCode::NONE, 0), request, &found).len_bytes();
     let payer = (waiting.broker, &waiting.client);

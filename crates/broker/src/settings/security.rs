@@ -20,7 +20,7 @@ const fn fixed(name: &'static str, kind: Kind, default: &'static str, rule: Rule
 /// The configs of security, in order of name. All of them are honoured.
 pub(crate) const SECURITY_CONFIGS: &[Definition] = &[
     fixed("connections.max.reauth.ms", Kind::Long, "0", Rule::AtLeast(0)),
-    // Empty: those that have users.
+    // Empty: those that have a login line; OAUTHBEARER needs one that is meant for it.
     fixed("sasl.enabled.mechanisms", Kind::List, "", Rule::Any),
     fixed("sasl.jaas.config", Kind::Password, "", Rule::Any),
     fixed(

@@ -76,7 +76,10 @@ impl Admin {
             let now_ns = self.clock.now_ns();
             for ((trial, target), ready) in trials.iter_mut().zip(targets).zip(&mut ready) {
                 trial.look(&self.cluster, target.node);
-                *ready = !trial.has_given_up() && self.cluster.is_ready(target.node, now_ns);
+                // One that holds back has answered.
+                let is_there = self.cluster.is_ready(target.node, now_ns)
+                    || self.cluster.throttled_until_ns(target.node, now_ns).is_some();
+                *ready = !trial.has_given_up() && is_there;
             }
             if let Some(unusable) = self.cluster.unusable() {
                 return Err(AdminError::Unusable(unusable.to_owned()));

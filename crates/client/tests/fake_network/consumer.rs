@@ -607,6 +607,33 @@ fn positions_are_sought_until_the_leader_tells_them() {
 }
 
 #[test]
+fn a_position_is_sought_as_soon_as_its_leader_no_longer_holds_back() {
+    let mut network = Network::new().with_topic("t", 1);
+    let mut consumer = consumer(&["retry.backoff.ms=100"], 1, StartAt::Latest);
+    network.pass(&mut consumer, MS);
+    let asked = network.take(ApiKey::LIST_OFFSETS);
+    let response = ListOffsetsResponse {
+        throttle_time_ms: 300,
+        topics: vec![ListOffsetsTopicResponse {
+            name: "t".to_owned(),
+            partitions: vec![ListOffsetsPartitionResponse {
+                partition_index: 0,
+                offset: -1,
+                error_code: ErrorCode::OFFSET_NOT_AVAILABLE,
+                ..Default::default()
+            }],
+        }],
+    };
+    network.answer::<ListOffsetsRequest>(&mut consumer, &asked, &response);
+    network.pass_slowly(&mut consumer, 290 * MS, 10 * MS);
+    assert_eq!(network.waiting(), []);
+    network.pass_slowly(&mut consumer, 30 * MS, 10 * MS);
+    let asked = network.take(ApiKey::LIST_OFFSETS);
+    listed(&mut network, &mut consumer, &asked, &[(0, 7, ErrorCode::NONE)]);
+    assert!(consumer.is_assigned_and_positioned());
+}
+
+#[test]
 fn a_timestamp_beyond_the_last_record_means_the_end() {
     let mut network = Network::new().with_topic("t", 1);
     let mut consumer = consumer(&[], 1, StartAt::TimestampMs(1234));

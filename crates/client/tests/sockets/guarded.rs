@@ -133,7 +133,8 @@ fn check_told(bootstrap: &str, given: &[String], expected: &[&str]) {
 
 #[test]
 fn each_mechanism_logs_in_and_a_wrong_password_is_told_as_one() {
-    let handle = brokers(&[], &["security.protocol=SASL_PLAINTEXT", &users("")]);
+    let all = "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER";
+    let handle = brokers(&[], &["security.protocol=SASL_PLAINTEXT", all, &users("")]);
     let bootstrap = handle.bootstrap();
     for mechanism in ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] {
         check_served(&bootstrap, &login(mechanism, PASSWORD));
