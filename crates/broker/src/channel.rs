@@ -104,6 +104,9 @@ impl Write for Channel {
     }
 }
 
+/// Reads of the socket, 4 KiB each, that may go by without a byte for the broker: a handshake, or a record in parts, takes a few.
+const MOST_EMPTY_READS: usize = 256;
+
 /// A socket and the TLS that is spoken over it.
 #[derive(Debug)]
 pub(crate) struct TlsChannel {
@@ -115,17 +118,24 @@ impl TlsChannel {
     /// Fills `into` as far as there is something.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
+        let mut empty = 0;
         while filled < into.len() {
             match self.session.reader().read(&mut into[filled..]) {
                 Ok(0) => break,
                 Ok(count) => {
                     filled += count;
+                    empty = 0;
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 // Ended without the notice that TLS asks for, as many clients do.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
                 Err(error) => return Err(error),
+            }
+            // Whoever sends records without content keeps this thread from all others.
+            empty += 1;
+            if empty > MOST_EMPTY_READS {
+                return Err(io::Error::other("TLS records without content"));
             }
             match self.receive() {
                 Ok(_) => {}
@@ -188,7 +198,7 @@ impl TlsChannel {
     }
 
     fn has_ended(&mut self) -> bool {
-        loop {
+        for _ in 0..MOST_EMPTY_READS {
             match self.session.process_new_packets() {
                 Ok(state) if state.plaintext_bytes_to_read() > 0 => return false,
                 Ok(state) if state.peer_has_closed() => return true,
@@ -201,5 +211,6 @@ impl TlsChannel {
                 Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
             }
         }
+        true
     }
 }

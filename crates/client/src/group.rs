@@ -195,6 +195,8 @@ pub struct Group {
     alive_ns: u64,
     /// Where this member leads: how many partitions each subscribed topic had when it assigned them.
     assigned_counts: Option<BTreeMap<String, u32>>,
+    /// Which topics those were, by their ids.
+    assigned_ids: BTreeMap<String, Uuid>,
     missing_topic_look_ns: u64,
     commit_wanted: Option<Vec<Commit>>,
     commit_at_ns: u64,
@@ -247,6 +249,7 @@ impl Group {
             is_heartbeating: false,
             alive_ns: 0,
             assigned_counts: None,
+            assigned_ids: BTreeMap::new(),
             missing_topic_look_ns: 0,
             commit_wanted: None,
             commit_at_ns: 0,
@@ -720,6 +723,9 @@ impl Group {
                     .map(in_bytes)
                     .collect();
             }
+            let topics = &self.cluster.metadata().topics;
+            let id = |topic: &String| topics.get(topic).map_or(Uuid::ZERO, |info| info.topic_id);
+            self.assigned_ids = counts.keys().map(|topic| (topic.clone(), id(topic))).collect();
             self.assigned_counts = Some(counts);
         }
         self.send_sync(coordinator, assignments, now_ns);
@@ -805,12 +811,16 @@ impl Group {
             return false;
         };
         let metadata = self.cluster.metadata();
-        // A topic that is missing from one answer may be there in the next: only more partitions are news.
+        // A topic that is missing from one answer may be there in the next, and a broker may lag: only more partitions are news,
+        // or another number of them in a topic that was made again.
         let has_grown = counts.iter().any(|(topic, &count)| {
-            metadata
-                .topics
-                .get(topic)
-                .is_some_and(|info| info.partitions.len() > count as usize)
+            let Some(info) = metadata.topics.get(topic) else {
+                return false;
+            };
+            let before = self.assigned_ids.get(topic).copied().unwrap_or_default();
+            let is_made_again = !before.is_zero() && !info.topic_id.is_zero() && before != info.topic_id;
+            let now = info.partitions.len();
+            now > count as usize || (is_made_again && now > 0 && now < count as usize)
         });
         if !has_grown && now_ns >= self.missing_topic_look_ns && counts.values().any(|&count| count == 0) {
             self.missing_topic_look_ns = now_ns + MISSING_TOPIC_LOOK_NS;

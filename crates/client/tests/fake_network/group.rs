@@ -870,3 +870,37 @@ mod newer_protocol {
         }
     }
 }
+
+/// A leader of a group that has all partitions of `t`, after metadata has come anew: whether it rebalances.
+fn rebalances_when(change: impl FnOnce(&mut Network)) -> bool {
+    let mut network = Network::new().with_topic("t", 3);
+    let mut group = group(&["metadata.max.age.ms=1000"]);
+    network.pass(&mut group, MS);
+    let asked = network.take(ApiKey::JOIN_GROUP);
+    let members = vec![member("me", &["t"])];
+    network.answer::<JoinGroupRequest>(&mut group, &asked, &joined("me", "me", 5, members));
+    let asked = network.take(ApiKey::SYNC_GROUP);
+    network.answer::<SyncGroupRequest>(&mut group, &asked, &assigned("t", &[0, 1, 2]));
+    events(&mut group);
+    change(&mut network);
+    network.pass_slowly(&mut group, 2500 * MS, 50 * MS);
+    events(&mut group)
+        .iter()
+        .any(|event| matches!(event, GroupEvent::RebalanceStarted { .. }))
+}
+
+#[test]
+fn a_leader_assigns_anew_when_a_topic_has_more_partitions_or_is_another_with_fewer() {
+    assert!(!rebalances_when(|_| {}));
+    assert!(rebalances_when(|network| {
+        network.topics.insert("t".to_owned(), vec![(1, 0); 4]);
+    }));
+    // Fewer of the same topic: a broker lags.
+    assert!(!rebalances_when(|network| {
+        network.topics.insert("t".to_owned(), vec![(1, 0); 2]);
+    }));
+    assert!(rebalances_when(|network| {
+        network.topics.insert("t".to_owned(), vec![(1, 0); 2]);
+        network.new_ids.insert("t".to_owned(), wire::Uuid([5; 16]));
+    }));
+}
