@@ -176,13 +176,14 @@ fn reason(result: &RunResult, status: ExitStatus) -> Option<String> {
         }
         ExitStatus::Failed => {
             let failed = totals.refused_count + totals.unknown_count + totals.unfinished_count;
-            let because = result.status.reason.clone().filter(|_| failed == 0);
-            Some(because.unwrap_or_else(|| {
+            let because = result.status.reason.clone();
+            let failed = (failed > 0 || because.is_none()).then(|| {
                 format!(
                     "{failed} of {} records sent were not acknowledged: {} refused, {} unknown, {} unfinished",
                     totals.sent_count, totals.refused_count, totals.unknown_count, totals.unfinished_count
                 )
-            }))
+            });
+            Some(because.into_iter().chain(failed).collect::<Vec<_>>().join("; "))
         }
     }
 }

@@ -161,6 +161,7 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
                 ),
             });
     }
+    warnings.extend(markers_repeated(&whole_run));
     if let Some(expired) = whole_run
         .verification
         .and_then(|found| found.expired_count)
@@ -235,6 +236,22 @@ pub fn make(plan: &LoadPlan, gathered: Gathered, clock: RunClock) -> RunResult {
             series: Some("series.hlog".to_owned()),
         },
     }
+}
+
+/// A coordinator that takes over a transaction while it ends writes markers again in partitions that had them; nobody is told,
+/// so they cannot be taken off what is confirmed.
+fn markers_repeated(whole_run: &Totals) -> Option<Warning> {
+    let transactions = whole_run.transactions?;
+    let accounted = whole_run.acknowledged_count? + whole_run.unknown_count + whole_run.unfinished_count;
+    let beyond = whole_run.confirmed_count?.saturating_sub(accounted);
+    let is_nothing_else = transactions.aborted_count == 0 && beyond <= transactions.markers_count;
+    (beyond > 0 && is_nothing_else).then(|| Warning {
+        code: "markers-repeated".to_owned(),
+        text: format!(
+            "the end offsets grew by {beyond} more than by records and the markers of transactions that were told: a coordinator that \
+             takes over from another writes the markers of transactions that were just ending again"
+        ),
+    })
 }
 
 /// What the end offsets grew by between two samples, on topics that nobody else writes to, and the time between them.
@@ -783,18 +800,18 @@ fn errors(gathered: &Gathered, stall_ns: Option<u64>) -> Vec<ErrorGroup> {
             kind: kind.clone(),
             count: sheet.count,
             records_count: (sheet.records > 0).then_some(sheet.records),
-            first_at_ns: sheet.first_ns,
-            last_at_ns: Some(sheet.last_ns),
+            first_at_ns: gathered.start_ns + sheet.first_ns,
+            last_at_ns: Some(gathered.start_ns + sheet.last_ns),
             broker: sheet.broker,
             message: sheet.message.clone(),
-            hint: hint(kind, stall_ns),
+            hint: hint(kind, &sheet.message, stall_ns),
         })
         .collect();
     list.sort_by(|a, b| b.count.cmp(&a.count).then_with(|| a.kind.cmp(&b.kind)));
     list
 }
 
-fn hint(kind: &str, stall_ns: Option<u64>) -> Option<String> {
+fn hint(kind: &str, message: &str, stall_ns: Option<u64>) -> Option<String> {
     let stall = stall_ns.map_or_else(String::new, |ns| {
         format!("; the longest latency measured was {:.1} s", ns as f64 / 1e9)
     });
@@ -803,6 +820,10 @@ fn hint(kind: &str, stall_ns: Option<u64>) -> Option<String> {
             format!("delivery.timeout.ms was too short for how long the brokers did not answer{stall}; raise it, or find the stall")
         }
         "max.block.ms" => "the cluster takes less than is asked of it: lower the rate, or raise buffer.memory to ride out bursts".to_owned(),
+        // Brokers of Kafka 3.6 and later say it so that clients of any age try again (KIP-890); no replica is missing.
+        "NOT_ENOUGH_REPLICAS" if message.contains("added to the transaction") => {
+            "the brokers could not reach the transactions' coordinator: look for a broker that was down then".to_owned()
+        }
         "NOT_ENOUGH_REPLICAS" | "NOT_ENOUGH_REPLICAS_AFTER_APPEND" => {
             "fewer replicas are in sync than min.insync.replicas asks for: look for a broker that is down or slow".to_owned()
         }
@@ -957,10 +978,46 @@ mod tests {
 
     #[test]
     fn an_expired_batch_is_told_what_to_do_about_it() {
-        let hint = hint("delivery.timeout.ms", Some(5_000_000_000)).unwrap();
+        let hint = hint("delivery.timeout.ms", "", Some(5_000_000_000)).unwrap();
         assert!(
             hint.contains("delivery.timeout.ms") && hint.contains("5.0 s"),
             "{hint}"
+        );
+    }
+
+    #[test]
+    fn a_coordinator_that_is_away_is_not_taken_for_replicas_that_are() {
+        let message = "Unable to verify the partition has been added to the transaction. Underlying error: NOT_COORDINATOR";
+        let told = |message| hint("NOT_ENOUGH_REPLICAS", message, None).unwrap();
+        assert!(told(message).contains("coordinator"));
+        assert!(told("fewer in-sync replicas than required").contains("min.insync.replicas"));
+    }
+
+    #[test]
+    fn offsets_beyond_records_and_markers_are_told_and_taken_for_markers_only_where_they_can_be() {
+        let with = |confirmed: u64, aborted: u64| Totals {
+            acknowledged_count: Some(100),
+            unknown_count: 1,
+            confirmed_count: Some(confirmed),
+            transactions: Some(model::result::Transactions {
+                markers_count: 12,
+                aborted_count: aborted,
+                ..Default::default()
+            }),
+            ..Totals::default()
+        };
+        assert_eq!(markers_repeated(&with(101, 0)), None);
+        let warning = markers_repeated(&with(103, 0)).unwrap();
+        assert!(warning.text.contains("grew by 2 more"), "{}", warning.text);
+        assert_eq!(
+            markers_repeated(&with(103, 1)),
+            None,
+            "it may be what was refused of an aborted one"
+        );
+        assert_eq!(
+            markers_repeated(&with(114, 0)),
+            None,
+            "more than there can be markers"
         );
     }
 }

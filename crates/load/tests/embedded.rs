@@ -1,10 +1,12 @@
 //! Whole loads against the embedded broker in this process.
 
+use client::admin::{Admin, Layout, NewTopic};
 use client::clock::RunClock;
 use load::plan::{Ended, Interrupt, LoadError, LoadEvent, LoadPlan, StartFrom};
 use model::result::{LimitedBy, Metric, PhaseName, RunResult, State};
 use model::target::TargetDraft;
 use model::workload::WorkloadDraft;
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -631,4 +633,92 @@ fn a_transaction_with_a_refused_batch_is_aborted_and_its_records_are_told_apart(
         result.verdict.as_ref().and_then(|verdict| verdict.sustained),
         Some(false)
     );
+}
+
+/// Runs it, and changes its only topic once records have been acknowledged.
+fn run_changing(plan: LoadPlan, change: impl Fn(&mut Admin, &str)) -> RunResult {
+    let topic = load::prepare::topic_names(&plan).remove(0);
+    let clock = RunClock::start();
+    let config = plan.target.admin.config.clone();
+    let mut admin = Some(Admin::connect(&config, clock, Duration::from_secs(10)).expect("it serves"));
+    let mut sink = |event: LoadEvent<'_>| {
+        if let LoadEvent::Progress(progress) = event
+            && progress.acknowledged_per_second > 0.0
+            && let Some(mut admin) = admin.take()
+        {
+            change(&mut admin, &topic);
+        }
+        Ok(())
+    };
+    let ended = load::run(plan, clock, &Interrupt::new(), &mut sink).expect("it runs");
+    assert!(admin.is_none(), "the topic was changed");
+    ended.result
+}
+
+#[test]
+fn partitions_that_are_added_under_load_are_produced_to_and_verified_as_the_others() {
+    let brokers = brokers();
+    let keys = [
+        "topics=1",
+        "partitionsPerTopic=2",
+        "producerRate=5000",
+        "consumerPerSubscription=1",
+        "warmupDuration=0s",
+        "testDuration=6s",
+    ];
+    let plan = plan(&brokers.bootstrap(), &keys, &["metadata.max.age.ms=500"]);
+    let result = run_changing(plan, |admin, topic| {
+        admin.create_partitions(topic, 5).expect("two become five");
+    });
+    check_whole(&result, Some(30_000), 1);
+    assert_eq!(result.topics[0].partitions_count, 5);
+    let acknowledged: Vec<u64> = result
+        .partitions
+        .iter()
+        .map(|partition| partition.acknowledged_count)
+        .collect();
+    assert_eq!(acknowledged.len(), 5);
+    assert!(acknowledged.iter().all(|&count| count > 0), "{acknowledged:?}");
+}
+
+#[test]
+fn a_topic_that_is_made_anew_under_load_is_told_and_left_to_whom_it_belongs() {
+    let brokers = brokers();
+    let keys = [
+        "topics=1",
+        "partitionsPerTopic=2",
+        "producerRate=1000",
+        "warmupDuration=0s",
+        "testDuration=6s",
+    ];
+    let plan = plan(&brokers.bootstrap(), &keys, &["metadata.max.age.ms=500"]);
+    let config = plan.target.admin.config.clone();
+    let name = load::prepare::topic_names(&plan).remove(0);
+    let result = run_changing(plan, |admin, topic| {
+        admin.delete_topics(&[topic.to_owned()]).expect("it is deleted");
+        let again = NewTopic {
+            name: topic.to_owned(),
+            layout: Layout::Counts {
+                partitions: Some(2),
+                replication_factor: Some(3),
+            },
+            configs: BTreeMap::new(),
+        };
+        admin.create_topics(&[again], false).expect("it is made again");
+    });
+    let totals = &result.whole_run;
+    assert_eq!(
+        totals.due_count,
+        Some(totals.sent_count + totals.unsent_count.unwrap())
+    );
+    assert_eq!(totals.confirmed_count, None, "of which of the two topics?");
+    let found = totals.verification.expect("consumers verify");
+    assert_eq!((found.lost_count, found.unread_count), (None, None));
+    let codes: Vec<&str> = result.warnings.iter().map(|warning| &*warning.code).collect();
+    assert!(codes.contains(&"topic-made-anew"), "{codes:?}");
+    let mut admin = Admin::connect(&config, RunClock::start(), Duration::from_secs(10)).expect("it serves");
+    let left = admin
+        .topics(Some(std::slice::from_ref(&name)))
+        .expect("it answers");
+    assert_eq!(left[&name].partitions.len(), 2, "another made it: it stays");
 }

@@ -13,14 +13,14 @@ use crate::workspace::Workspace;
 
 const CLUSTER: &str = "failures-disk";
 const RUN: Duration = Duration::from_secs(30);
-/// Sixteen megabytes a second fill it within ten seconds.
-const DISK: &str = "size=100m";
+/// Four megabytes a second fill it within half of the run.
+const DISK: &str = "size=48m";
 const LOAD: [&str; 5] = [
     "--force",
     "--set",
     "messageSize=8000",
     "--set",
-    "producerRate=2000",
+    "producerRate=500",
 ];
 
 /// A small file system of its own where a stopped node keeps its records. It is taken away with this value.
