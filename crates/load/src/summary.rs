@@ -999,7 +999,7 @@ mod tests {
             acknowledged_count: Some(100),
             unknown_count: 1,
             confirmed_count: Some(confirmed),
-            transactions: Some(model::result::Transactions {
+            transactions: Some(Transactions {
                 markers_count: 12,
                 aborted_count: aborted,
                 ..Default::default()

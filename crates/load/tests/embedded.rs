@@ -162,7 +162,7 @@ fn every_record_of_an_open_loop_is_accounted_for() {
             PhaseName::Stop
         ]
     );
-    let mut admin = client::admin::Admin::connect(
+    let mut admin = Admin::connect(
         &plan(&brokers.bootstrap(), &[], &[]).target.admin.config,
         RunClock::start(),
         Duration::from_secs(5),
