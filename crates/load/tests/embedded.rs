@@ -715,7 +715,7 @@ fn a_topic_that_is_made_anew_under_load_is_told_and_left_to_whom_it_belongs() {
     let found = totals.verification.expect("consumers verify");
     assert_eq!((found.lost_count, found.unread_count), (None, None));
     let codes: Vec<&str> = result.warnings.iter().map(|warning| &*warning.code).collect();
-    assert!(codes.contains(&"topic-made-anew"), "{codes:?}");
+    assert!(codes.contains(&"topic-made-again"), "{codes:?}");
     let mut admin = Admin::connect(&config, RunClock::start(), Duration::from_secs(10)).expect("it serves");
     let left = admin
         .topics(Some(std::slice::from_ref(&name)))
