@@ -8,6 +8,7 @@
 //!   [`tail`] says how far their percentiles can be trusted. [`rates`] is what was achieved, window by window.
 //! * [`stamp`] is what a record carries; [`sequence_set`] and [`partition_order`] find what is missing, doubled or out of
 //!   order; [`offset_index`] stands in where records carry no stamp.
+//! * [`limit_search`] decides which rate to try next when the highest one that is sustained is sought.
 //! * [`clock_offset`] relates the clocks of two hosts, with a bound.
 //! * [`verdict`] judges a run by its figures; [`trend`] tells it whether a backlog grows.
 

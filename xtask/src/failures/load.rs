@@ -336,7 +336,9 @@ impl Outcome {
             self.count("acknowledged_count"),
             self.count("refused_count"),
             self.count("unknown_count"),
-            self.count("confirmed_count"),
+            self.result["whole_run"]["confirmed_count"]
+                .as_u64()
+                .map_or("not known".to_owned(), |count| count.to_string()),
             self.latency_ns("response", "p99_ns").unwrap_or(0) / 1_000_000,
             self.latency_ns("response", "max_ns").unwrap_or(0) / 1_000_000,
             self.error_kinds()
