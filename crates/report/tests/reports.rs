@@ -21,6 +21,7 @@ fn clean() -> RunResult {
     };
     result.clock_domain = ClockDomain::OneProcess;
     result.clocks = None;
+    result.objectives.clear();
     result.errors.clear();
     result.warnings.clear();
     result.events.clear();

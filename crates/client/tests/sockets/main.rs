@@ -3,6 +3,7 @@
 mod admin;
 mod consumer;
 mod guarded;
+mod hostile;
 mod secured;
 mod stage;
 mod transactions;
