@@ -1343,12 +1343,16 @@ impl Consumer {
         look_ns
     }
 
-    /// Asks leaders for the positions that are sought.
-    fn seek(&mut self, now_ns: u64) -> u64 {
+    /// The partitions that are meant, by those of their leaders that can be asked now, and when to look again for the others.
+    fn by_ready_leader(
+        &mut self,
+        now_ns: u64,
+        is_meant: impl Fn(&Partition) -> bool,
+    ) -> (Vec<(Node, Vec<usize>)>, u64) {
         let mut look_ns = u64::MAX;
         let mut by_leader: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
         for (place, partition) in self.partitions.iter().enumerate() {
-            if !matches!(partition.place, Place::Sought { .. }) {
+            if !is_meant(partition) {
                 continue;
             }
             if now_ns < partition.retry_at_ns {
@@ -1359,12 +1363,23 @@ impl Consumer {
                 look_ns = look_ns.min(now_ns + LOOK_NS);
             }
         }
+        let mut ready = Vec::with_capacity(by_leader.len());
         for (leader, places) in by_leader {
             let node = Node::Broker(leader);
-            if !self.cluster.is_ready(node, now_ns) {
+            if self.cluster.is_ready(node, now_ns) {
+                ready.push((node, places));
+            } else {
                 look_ns = look_ns.min(self.look_at_node(node, now_ns));
-                continue;
             }
+        }
+        (ready, look_ns)
+    }
+
+    /// Asks leaders for the positions that are sought.
+    fn seek(&mut self, now_ns: u64) -> u64 {
+        let is_sought = |partition: &Partition| matches!(partition.place, Place::Sought { .. });
+        let (by_leader, look_ns) = self.by_ready_leader(now_ns, is_sought);
+        for (node, places) in by_leader {
             let mut topics: Vec<ListOffsetsTopic> = Vec::new();
             for &place in &places {
                 let partition = &mut self.partitions[place];
@@ -1404,26 +1419,11 @@ impl Consumer {
 
     /// Asks new leaders where the epochs end that positions were reached in (KIP-320).
     fn check_positions(&mut self, now_ns: u64) -> u64 {
-        let mut look_ns = u64::MAX;
-        let mut by_leader: BTreeMap<i32, Vec<usize>> = BTreeMap::new();
-        for (place, partition) in self.partitions.iter().enumerate() {
-            if partition.check != Check::Wanted || partition.place != Place::Known || partition.epoch < 0 {
-                continue;
-            }
-            if now_ns < partition.retry_at_ns {
-                look_ns = look_ns.min(partition.retry_at_ns);
-            } else if let Some(leader) = partition.believed_leader() {
-                by_leader.entry(leader).or_default().push(place);
-            } else {
-                look_ns = look_ns.min(now_ns + LOOK_NS);
-            }
-        }
-        for (leader, places) in by_leader {
-            let node = Node::Broker(leader);
-            if !self.cluster.is_ready(node, now_ns) {
-                look_ns = look_ns.min(self.look_at_node(node, now_ns));
-                continue;
-            }
+        let is_to_check = |partition: &Partition| {
+            partition.check == Check::Wanted && partition.place == Place::Known && partition.epoch >= 0
+        };
+        let (by_leader, mut look_ns) = self.by_ready_leader(now_ns, is_to_check);
+        for (node, places) in by_leader {
             let known = self
                 .cluster
                 .version(node, ApiKey::OFFSET_FOR_LEADER_EPOCH, EPOCH_VERSIONS);
