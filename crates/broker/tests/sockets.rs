@@ -437,9 +437,10 @@ fn connections_that_never_ask_are_closed_in_time_and_cost_the_others_nothing() {
     // These come later than the silent ones, however long those took. One sends a byte now and then of a request that is
     // never whole.
     let mut working = Client::connect(address);
+    // Before it connects, so that whatever holds this thread up cannot make its time seem short.
+    let began = Instant::now();
     let mut dripping = TcpStream::connect(address).expect("it listens");
     dripping.write_all(&[0, 0, 1, 0]).expect("written");
-    let began = Instant::now();
     let mut asked = 0;
     let mut slowest = Duration::ZERO;
     while !(silent.iter_mut().all(is_closed) && is_closed(&mut dripping)) {
@@ -451,7 +452,7 @@ fn connections_that_never_ask_are_closed_in_time_and_cost_the_others_nothing() {
         slowest = slowest.max(sent.elapsed());
         asked += 1;
     }
-    assert!(began.elapsed() >= Duration::from_millis(350), "closed too early");
+    assert!(began.elapsed() >= Duration::from_millis(400), "closed too early");
     assert!(asked > 10, "{asked}");
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
     working.ask(&ApiVersionsRequest::default());
