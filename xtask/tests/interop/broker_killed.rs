@@ -26,7 +26,10 @@ impl Cluster {
     fn up() -> Self {
         // One that a broken run has left is not fresh.
         kafka(&["down", "--name", CLUSTER]).succeeded();
-        let told = kafka(&["up", "--name", CLUSTER]).succeeded();
+        // A follower that asks a leader which does not know yet that it is one waits for so long, 1 s by default: on some
+        // partitions and not on others, so that those of the run would stall longer than those of the probes, or shorter.
+        let soon = ["--property", "replica.fetch.backoff.ms=50"];
+        let told = kafka(&[&["up", "--name", CLUSTER], &soon[..]].concat()).succeeded();
         let bootstrap = told
             .lines()
             .last()
@@ -169,7 +172,7 @@ fn a_broker_that_is_killed_costs_time_and_no_record_that_was_acknowledged() {
             "--consumers-per-subscription",
             "3",
         ];
-        let time = ["--rate", "5000", "--warmup", "5s", "--duration", "40s"];
+        let time = ["--rate", "1000", "--warmup", "5s", "--duration", "40s"];
         // The wait between tries, and the time that it takes to send what has heaped up, are the client's own and not what
         // is compared: tries come often, and the heap goes in few requests.
         let tries = ["-X", "retry.backoff.max.ms=100", "-X", "batch.size=262144"];
@@ -198,7 +201,7 @@ fn a_broker_that_is_killed_costs_time_and_no_record_that_was_acknowledged() {
         .iter()
         .sum();
     assert_eq!(count(&totals["due_count"]), ended, "{totals:#}");
-    assert!(count(&totals["due_count"]) >= 224_000, "{totals:#}");
+    assert!(count(&totals["due_count"]) >= 44_800, "{totals:#}");
     assert_eq!(count(&totals["verification"]["lost_count"]), 0, "{totals:#}");
     assert_eq!(count(&totals["verification"]["reordered_count"]), 0, "{totals:#}");
     assert!(
