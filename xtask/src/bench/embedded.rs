@@ -104,10 +104,10 @@ fn rows(cases: impl IntoIterator<Item = String>) -> Vec<Row> {
 /// Measures producing, producing and consuming at once, and consuming.
 pub fn measure(bench: &Bench<'_>) -> Result<Findings> {
     let producing = Producing::cases();
-    let mut consuming = Vec::new();
+    let mut consuming_cases = Vec::new();
     for record_bytes in RECORD_BYTES {
         for batch_bytes in BATCH_BYTES {
-            consuming.push(Producing {
+            consuming_cases.push(Producing {
                 record_bytes,
                 batch_bytes,
                 acks: Acks::One,
@@ -116,17 +116,17 @@ pub fn measure(bench: &Bench<'_>) -> Result<Findings> {
     }
     let name_of = |case: &Producing| name(case.record_bytes, case.batch_bytes);
     let mut produced = rows(producing.iter().map(|case| case.name()));
-    let mut both = rows(consuming.iter().map(name_of));
-    let mut consumed = rows(consuming.iter().map(name_of));
+    let mut both = rows(consuming_cases.iter().map(name_of));
+    let mut consumed = rows(consuming_cases.iter().map(name_of));
     eprintln!("embedded brokers");
     let cut_short = bench.rounds(|_| {
         for (case, row) in producing.iter().zip(&mut produced) {
             produce(bench, *case, &mut row.rounds)?;
         }
-        for (case, row) in consuming.iter().zip(&mut both) {
+        for (case, row) in consuming_cases.iter().zip(&mut both) {
             produce_and_consume(bench, *case, &mut row.rounds)?;
         }
-        for (case, row) in consuming.iter().zip(&mut consumed) {
+        for (case, row) in consuming_cases.iter().zip(&mut consumed) {
             consume(bench, *case, &mut row.rounds)?;
         }
         Ok(())
@@ -148,7 +148,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Findings> {
         rows: produced,
         ratios: Vec::new(),
     };
-    let expectations = vec![
+    let mut expectations = vec![
         expectation(&producing, RECORD_BYTES[0], Figure::RecordsPerSecond, 5e6),
         expectation(&producing, RECORD_BYTES[1], Figure::PayloadBytesPerSecond, 1.2e9),
     ];
@@ -171,7 +171,11 @@ pub fn measure(bench: &Bench<'_>) -> Result<Findings> {
     };
     let consuming = Section {
         title: "Consuming what one embedded broker holds".to_owned(),
-        settings: vec!["one consumer of a topic with 3 partitions, from the earliest record on".to_owned()],
+        settings: vec![
+            "one consumer of a topic with 3 partitions, from the earliest record on".to_owned(),
+            "receive.buffer.bytes -1, the system's own choice: Kafka's default of 64 KiB makes the two ends wait for one another"
+                .to_owned(),
+        ],
         columns: vec![
             Figure::RecordsPerSecond,
             Figure::PayloadBytesPerSecond,
@@ -180,6 +184,15 @@ pub fn measure(bench: &Bench<'_>) -> Result<Findings> {
         rows: consumed,
         ratios: Vec::new(),
     };
+    // What can be written can be read as fast.
+    for case in consuming_cases {
+        let rate = |section: &Section, row: &str| section.median(row, "plimsoll", Figure::RecordsPerSecond);
+        let ratio = rate(&consuming, &name_of(&case))
+            .zip(rate(&producing, &case.name()))
+            .map(|(consumed, produced)| consumed / produced);
+        let what = format!("embedded brokers, {}: consumed over produced", name_of(&case));
+        expectations.push(Expectation::of(what, None, Bound::AtLeast(1.0), ratio));
+    }
     Ok(Findings {
         sections: vec![producing, both, consuming],
         expectations,
@@ -266,7 +279,7 @@ fn consume(bench: &Bench<'_>, case: Producing, rounds: &mut Rounds) -> Result<()
     arguments.extend(words(
         "--existing --from earliest --producers-per-topic 0 --subscriptions 1",
     ));
-    arguments.extend(words("--consumers-per-subscription 1"));
+    arguments.extend(words("--consumers-per-subscription 1 -X receive.buffer.bytes=-1"));
     let run = bench.plimsoll.run(&arguments)?;
     rounds.add(Figure::RecordsPerSecond, run.consumed_per_second());
     rounds.add(Figure::PayloadBytesPerSecond, run.consumed_bytes_per_second());
