@@ -18,6 +18,7 @@ Examples:
   plimsoll run --bootstrap-server a:9092,b:9092 --topics 3 --partitions 12 \\
       --record-size 512 --rate 50000 --warmup 10s --duration 60s -X acks=all
   plimsoll run --bootstrap-server a:9092 --rate max --duration 60s
+  plimsoll run --preset durable-events --bootstrap-server a:9092
   plimsoll run --bootstrap-server a:9092 --topic orders --producers-per-topic 0 --from earliest";
 
 /// Loads a Kafka cluster and says truthfully what it did.
@@ -44,6 +45,9 @@ pub enum Command {
     /// List, describe, create, alter and delete topics
     #[command(after_help = TABLE)]
     Topics(TopicsArguments),
+    /// List the workloads that --preset knows by name, or show one as files
+    #[command(after_help = TABLE)]
+    Presets(PresetsArguments),
     /// Print a completion script for a shell
     Completion {
         /// The shell.
@@ -71,6 +75,14 @@ pub struct RunArguments {
     /// Workload file (YAML, as the Open Messaging Benchmark's)
     #[arg(value_name = "WORKLOAD", value_hint = ValueHint::FilePath)]
     pub workload: Option<PathBuf>,
+    /// Named workload with its client settings, of those that `plimsoll presets` lists
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "workload",
+        help_heading = "Workload"
+    )]
+    pub preset: Option<String>,
 
     /// The cluster.
     #[command(flatten)]
@@ -334,6 +346,24 @@ pub enum ControlAction {
     FlushLog,
     /// Show which brokers are up
     Status,
+}
+
+/// `plimsoll presets`.
+#[derive(Args, Clone, Debug)]
+pub struct PresetsArguments {
+    /// What to do with presets; they are listed if not given.
+    #[command(subcommand)]
+    pub command: Option<PresetsCommand>,
+}
+
+/// What to do with presets.
+#[derive(Clone, Debug, Subcommand)]
+pub enum PresetsCommand {
+    /// Show a preset's workload file and driver file, and what was published for it
+    Show {
+        /// Its name
+        name: String,
+    },
 }
 
 /// `plimsoll topics`.

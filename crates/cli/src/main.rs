@@ -9,6 +9,7 @@ mod exit_status;
 mod failure;
 mod interruption;
 mod plan;
+mod presets_command;
 mod progress;
 mod rehearsal;
 mod reproduce;
@@ -62,6 +63,7 @@ fn act() -> ExitStatus {
         }
         Command::Broker(arguments) => broker_command::run(arguments),
         Command::Topics(arguments) => topics_command::run(&arguments.command),
+        Command::Presets(arguments) => presets_command::run(arguments),
         Command::Completion { shell } => completion(*shell),
     };
     outcome.unwrap_or_else(|failure| {

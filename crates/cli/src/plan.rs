@@ -8,6 +8,7 @@ use crate::reproduce;
 use load::plan::{LoadPlan, StartFrom};
 use model::client_config::OffsetReset;
 use model::fault::{Fault, FaultKind, Faults, Notice};
+use model::preset::{self, Preset};
 use model::source::{ResolvedValue, Source};
 use model::target::{Target, TargetDraft};
 use model::units::{ByteSize, format_duration, parse_duration};
@@ -91,8 +92,6 @@ pub struct Plan {
     pub reproduce: String,
     /// What the user should know before it runs.
     pub notices: Vec<Notice>,
-    /// Where the replication factor was given, if it was.
-    replication_factor_source: Source,
     /// What the target was made of, to make it again with the addresses of embedded brokers.
     target_draft: TargetDraft,
 }
@@ -130,6 +129,7 @@ impl Plan {
             faults: Vec::new(),
             notices: Vec::new(),
         };
+        reading.unknown_preset();
         let target_draft = reading.target_draft();
         let embedded = !target_draft.has_bootstrap_servers();
         let workload = reading.workload();
@@ -165,10 +165,6 @@ impl Plan {
             StartFrom::from,
         );
         let reproduce = reproduce::command_line(arguments, &workload);
-        let replication_factor_source = match (&arguments.replication_factor, &arguments.target) {
-            (None, Some(path)) => Source::Derived(path.display().to_string()),
-            _ => Source::flag("--replication-factor"),
-        };
         Ok(Plan {
             workload,
             target,
@@ -186,7 +182,6 @@ impl Plan {
             output: arguments.output.clone(),
             reproduce,
             notices,
-            replication_factor_source,
             target_draft,
         })
     }
@@ -245,7 +240,8 @@ impl Plan {
         }
         let mut topics = Vec::new();
         if let Some(factor) = self.target.replication_factor {
-            let source = self.replication_factor_source.clone();
+            let source = self.target_draft.replication_factor_source().cloned();
+            let source = source.unwrap_or(Source::Default);
             topics.push(ResolvedValue {
                 key: "replicationFactor".to_owned(),
                 value: factor.to_string(),
@@ -324,8 +320,25 @@ fn word_hash(word: &str) -> u64 {
 }
 
 impl Reading<'_> {
+    /// The preset that is named; a name that there is not is a fault, told once.
+    fn preset(&self) -> Option<&'static Preset> {
+        let name = self.arguments.preset.as_deref()?;
+        preset::find(name).ok()
+    }
+
+    fn unknown_preset(&mut self) {
+        if let Some(name) = self.arguments.preset.as_deref()
+            && let Err(problem) = preset::find(name)
+        {
+            self.faults.push(flag_fault("--preset", name, problem));
+        }
+    }
+
     fn target_draft(&mut self) -> TargetDraft {
         let mut draft = TargetDraft::new();
+        if let Some(preset) = self.preset() {
+            draft.read_driver_file(&driver_of(preset), preset.driver);
+        }
         let RunArguments {
             cluster,
             target,
@@ -371,7 +384,9 @@ impl Reading<'_> {
 
     fn workload(&mut self) -> Option<Workload> {
         let mut draft = WorkloadDraft::standard();
-        if let Some(path) = &self.arguments.workload {
+        if let Some(preset) = self.preset() {
+            draft = WorkloadDraft::from_file(&workload_of(preset), preset.workload);
+        } else if let Some(path) = &self.arguments.workload {
             draft = WorkloadDraft::from_file(&path.display().to_string(), &self.text(path, "workload file")?);
         }
         for assignment in &self.arguments.set {
@@ -404,11 +419,13 @@ impl Reading<'_> {
             payload_file,
             record_size,
             workload,
+            preset,
             set,
             ..
         } = self.arguments;
         let is_said = record_size.is_some()
             || workload.is_some()
+            || preset.is_some()
             || set.iter().any(|set| set.starts_with("messageSize"));
         let path = payload_file.as_ref().filter(|_| !is_said)?;
         let content = self.files.read(path, LARGEST_PAYLOAD_BYTES + 1).ok()?;
@@ -534,6 +551,16 @@ impl Reading<'_> {
             }
         }
     }
+}
+
+/// As what values of a preset's workload file are shown.
+pub fn workload_of(preset: &Preset) -> String {
+    format!("preset {}", preset.name)
+}
+
+/// As what values of its driver file are shown.
+fn driver_of(preset: &Preset) -> String {
+    format!("preset {} (driver)", preset.name)
 }
 
 /// The text of a file that is meant for people.

@@ -1,7 +1,9 @@
 //! One command line that runs the same workload on the same target again, and command lines without their secrets.
 
 use crate::arguments::{From, RunArguments};
+use crate::plan::workload_of;
 use model::client_config::is_secret;
+use model::preset;
 use model::workload::{Workload, WorkloadDraft, keys};
 
 /// What stands in place of a secret.
@@ -15,6 +17,9 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
     let cluster = &arguments.cluster;
     if let Some(servers) = &cluster.bootstrap_server {
         option("--bootstrap-server", servers);
+    }
+    if let Some(name) = &arguments.preset {
+        option("--preset", name);
     }
     if let Some(path) = &arguments.target {
         option("--target", &path.display().to_string());
@@ -31,7 +36,7 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
     for config in &arguments.topic_config {
         option("--topic-config", config);
     }
-    for assignment in assignments(workload) {
+    for assignment in assignments(workload, arguments.preset.as_deref()) {
         option("--set", &assignment);
     }
     match arguments.from {
@@ -69,9 +74,13 @@ pub fn command_line(arguments: &RunArguments, workload: &Workload) -> String {
         .join(" ")
 }
 
-/// What makes the workload of a run without a file into this one, in the order of the keys.
-fn assignments(workload: &Workload) -> Vec<String> {
-    let standard = WorkloadDraft::standard()
+/// What makes the workload of a run without a file, or that of a preset, into this one, in the order of the keys.
+fn assignments(workload: &Workload, preset: Option<&str>) -> Vec<String> {
+    let standard = match preset.and_then(|name| preset::find(name).ok()) {
+        Some(preset) => WorkloadDraft::from_file(&workload_of(preset), preset.workload),
+        None => WorkloadDraft::standard(),
+    };
+    let standard = standard
         .resolve()
         .map(|(standard, _)| standard.assignments())
         .unwrap_or_default();

@@ -9,6 +9,7 @@ pub mod broker_script;
 pub mod client_config;
 pub mod fault;
 pub mod objective;
+pub mod preset;
 pub mod properties;
 pub mod result;
 pub mod source;

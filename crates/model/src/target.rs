@@ -292,6 +292,11 @@ impl TargetDraft {
         }
     }
 
+    /// Where the replication factor was given, if it was.
+    pub fn replication_factor_source(&self) -> Option<&Source> {
+        self.replication_factor.as_ref().map(|(_, source)| source)
+    }
+
     /// Sets the copies of each partition of topics to be created, of a command-line option whose name is `flag`.
     pub fn set_replication_factor(&mut self, value: &str, flag: &str) {
         self.replication_factor = Some((value.to_owned(), Source::flag(flag)));

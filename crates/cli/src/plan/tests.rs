@@ -307,7 +307,7 @@ fn a_dry_run_shows_every_value_with_its_source() {
         "  acks                                     1                        -X",
         "  linger.ms                                1                        driver.yaml:10",
         "  batch.size                               16384                    Kafka default",
-        "  replicationFactor                        3                        derived from driver.yaml",
+        "  replicationFactor                        3                        driver.yaml:3",
         "  min.insync.replicas                      2                        driver.yaml:5",
     ] {
         assert!(told.contains(line), "{line:?} in\n{told}");
@@ -430,6 +430,19 @@ fn the_line_that_reproduces_a_plan_means_the_same_plan() {
             "--set",
             "consumerRate=10/s",
         ],
+        &["--preset", "durable-events"],
+        &[
+            "--preset",
+            "three-topics-512b",
+            "--target",
+            "driver.yaml",
+            "--rate",
+            "1000",
+            "--records",
+            "5000",
+            "-X",
+            "acks=1",
+        ],
     ] {
         let first = plan(words);
         let line = shell_words(&first.reproduce);
@@ -464,4 +477,44 @@ fn the_line_that_reproduces_a_plan_means_the_same_plan() {
         );
         assert_eq!(second.reproduce, first.reproduce);
     }
+}
+
+#[test]
+fn a_preset_brings_its_workload_and_its_client_settings_and_gives_way_to_what_is_said() {
+    let plan_of_preset = plan(&["--preset", "durable-events"]);
+    assert!(plan_of_preset.embedded);
+    assert_eq!(plan_of_preset.workload.name, "durable-events");
+    assert_eq!(plan_of_preset.target.replication_factor, Some(3));
+    let shown = plan_of_preset.describe();
+    assert!(shown.contains("preset durable-events:"), "{shown}");
+    assert!(shown.contains("preset durable-events (driver):"), "{shown}");
+    let other = plan(&[
+        "--preset",
+        "durable-events",
+        "--target",
+        "driver.yaml",
+        "--record-size",
+        "100",
+        "-X",
+        "compression.type=none",
+    ]);
+    assert!(!other.embedded);
+    assert_eq!(other.workload.message_size.bytes(), 100);
+    let value = |name: &str| {
+        let values = &other.target.producer.values;
+        values
+            .iter()
+            .find(|value| value.key == name)
+            .map(|value| value.value.clone())
+    };
+    assert_eq!(value("compression.type").as_deref(), Some("none"));
+    assert_eq!(value("linger.ms").as_deref(), Some("1"));
+}
+
+#[test]
+fn a_preset_that_there_is_not_is_told_once() {
+    check_faults(
+        &["--preset", "durable-event"],
+        &["--preset: \"durable-event\": there is no such preset; did you mean durable-events?"],
+    );
 }

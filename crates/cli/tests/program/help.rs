@@ -14,6 +14,12 @@ fn every_command_has_its_help() {
     insta::assert_snapshot!("help_run", printed("help-run", &["run", "--help"]));
     insta::assert_snapshot!("help_broker", printed("help-broker", &["broker", "--help"]));
     insta::assert_snapshot!("help_topics", printed("help-topics", &["topics", "--help"]));
+    insta::assert_snapshot!("help_presets", printed("help-presets", &["presets", "--help"]));
+    insta::assert_snapshot!("presets", printed("presets", &["presets"]));
+    insta::assert_snapshot!(
+        "presets_show",
+        printed("presets-show", &["presets", "show", "three-topics-512b"])
+    );
     insta::assert_snapshot!(
         "help_topics_create",
         printed("help-create", &["topics", "create", "--help"])
